@@ -1,0 +1,154 @@
+package catalog
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/objstore"
+)
+
+// States of a run.
+const (
+	RunOpen      = "open"
+	RunCompleted = "completed"
+	RunFailed    = "failed"
+)
+
+// RunManifest says who writes a run, how its rows are deduplicated and whether
+// it is closed.
+type RunManifest struct {
+	Version   int         `json:"version"`
+	Run       dataset.Run `json:"run"`
+	Dataset   string      `json:"dataset"`
+	Batch     string      `json:"batch"`
+	Annotator *string     `json:"annotator"`
+	// DeduplicateOn is nil for a run without an opinion; an empty list ends
+	// deduplication for the batch.
+	DeduplicateOn []string  `json:"deduplicate_on"`
+	Writer        string    `json:"writer"`
+	StartedAt     time.Time `json:"started_at"`
+	State         string    `json:"state"`
+	Chunks        int       `json:"chunks"`
+	Rows          int64     `json:"rows"`
+	Bytes         int64     `json:"bytes"`
+	UpdatedAt     time.Time `json:"updated_at"`
+}
+
+// ID is the batch that the run writes to.
+func (m RunManifest) ID() dataset.BatchID {
+	b := dataset.BatchID{Dataset: m.Dataset, Batch: m.Batch}
+	if m.Annotator != nil {
+		b.Annotator = *m.Annotator
+	}
+	return b
+}
+
+// ClaimRun draws run ids from random until it creates the manifest of one, and
+// gives m with that id. A taken id, or one whose creation has no known outcome,
+// is given up for another: a run has one writer, ever.
+func ClaimRun(ctx context.Context, s objstore.Store, m RunManifest, random io.Reader) (RunManifest, error) {
+	m.Version = 1
+	for range 100 {
+		var b [3]byte
+		if _, err := io.ReadFull(random, b[:]); err != nil {
+			return RunManifest{}, fmt.Errorf("draw run id: %w", err)
+		}
+		m.Run = dataset.Run(hex.EncodeToString(b[:]))
+		raw, err := json.Marshal(m)
+		if err != nil {
+			return RunManifest{}, fmt.Errorf("encode run manifest: %w", err)
+		}
+		_, err = s.Put(ctx, m.ID().RunKey(m.Run), raw, objstore.IfAbsent())
+		switch {
+		case err == nil:
+			return m, nil
+		case errors.Is(err, objstore.ErrLost), errors.Is(err, objstore.ErrUnknown):
+			continue
+		default:
+			return RunManifest{}, fmt.Errorf("claim run %s: %w", m.Run, err)
+		}
+	}
+	return RunManifest{}, fmt.Errorf("claim run: 100 ids in a row are taken in %s", m.ID())
+}
+
+// PutRun rewrites the manifest of a run; only its writer does.
+func PutRun(ctx context.Context, s objstore.Store, m RunManifest) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode run manifest: %w", err)
+	}
+	if _, err := s.Put(ctx, m.ID().RunKey(m.Run), raw, objstore.Condition{}); err != nil {
+		return fmt.Errorf("update run manifest %s: %w", m.ID().RunKey(m.Run), err)
+	}
+	return nil
+}
+
+// ReadRun reads a run manifest.
+func ReadRun(ctx context.Context, s objstore.Store, b dataset.BatchID, r dataset.Run) (RunManifest, error) {
+	raw, _, err := objstore.ReadAll(ctx, s, b.RunKey(r))
+	if err != nil {
+		return RunManifest{}, fmt.Errorf("read run manifest %s: %w", b.RunKey(r), err)
+	}
+	var m RunManifest
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return RunManifest{}, fmt.Errorf("%s: %w: %w", b.RunKey(r), ErrDamaged, err)
+	}
+	return m, nil
+}
+
+// MergeRuns gives what the next record says of runs: everything that the record
+// knows, and the manifests among listed that it does not know as closed. A
+// merger calls it after it has read the record.
+func MergeRuns(ctx context.Context, s objstore.Store, r Record, listed []dataset.Run) (map[dataset.Run]RunState, error) {
+	runs := make(map[dataset.Run]RunState, len(r.Runs)+len(listed))
+	for id, st := range r.Runs {
+		runs[id] = st
+	}
+	for _, id := range listed {
+		st, known := runs[id]
+		if known && st.State != RunOpen {
+			continue // closed: its manifest does not change any more
+		}
+		m, err := ReadRun(ctx, s, r.ID(), id)
+		if err != nil {
+			return nil, err
+		}
+		st.DeduplicateOn, st.State = m.DeduplicateOn, m.State
+		runs[id] = st
+	}
+	return runs, nil
+}
+
+// InForce is the list of columns that a batch is deduplicated on: the
+// intersection, sorted, over all runs that have an opinion. It is nil where none
+// has, and empty (not nil) where a run ended deduplication or the lists have no
+// column in common.
+func InForce(runs map[dataset.Run]RunState) []string {
+	var in []string
+	for _, st := range runs {
+		switch {
+		case st.DeduplicateOn == nil:
+		case in == nil:
+			in = slices.Clone(st.DeduplicateOn)
+			slices.Sort(in)
+			in = slices.Compact(in)
+			in = orEmpty(in)
+		default:
+			in = slices.DeleteFunc(in, func(c string) bool { return !slices.Contains(st.DeduplicateOn, c) })
+		}
+	}
+	return in
+}
+
+// SameList reports whether two lists in force are the same; nil differs from
+// the empty list.
+func SameList(a, b []string) bool {
+	return (a == nil) == (b == nil) && slices.Equal(a, b)
+}
