@@ -14,6 +14,7 @@ import (
 // changes while a list runs is seen by the pages that come later.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
 	return func(yield func(objstore.Info, error) bool) {
+		after := after // a sequence may be ranged over again
 		for {
 			if err := ctx.Err(); err != nil {
 				yield(objstore.Info{}, fmt.Errorf("list %q: %w", prefix, err))
