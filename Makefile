@@ -1,7 +1,6 @@
 # `make` lists the targets: the comment behind each is its help.
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 DIR        ?= .siltstone
 
 .DEFAULT_GOAL := help
@@ -14,7 +13,7 @@ up: build ## build, and run everything in one process with the demo data (DIR=.s
 	bin/siltstone up --demo --dir $(DIR)
 
 build: ## build bin/siltstone
-	go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/siltstone ./cmd/siltstone
+	go build -trimpath -o bin/siltstone ./cmd/siltstone
 
 check: lint ## the inner loop: format, vet, staticcheck, the short tests with the race detector
 	go test -race -short ./...
