@@ -166,7 +166,7 @@ var owners = []owner{
 	{"github.com/klauspost/compress", []string{"block"}, "compressed bytes are block's"},
 	{"github.com/gofrs/flock", []string{"nats/embedded", "objstore/embedded"}, "a server in the process owns its folder"},
 	{"golang.org/x/time", []string{"objstore", "consumers"}, "requests to the store are paced there"},
-	{"github.com/google/go-cmp", []string{"tests"}, "a diff is for tests"},
+	{"github.com/google/go-cmp", []string{"tests", "objstore/objtest"}, "a diff is for tests"},
 	{"golang.org/x/sync", nil, "errgroup and singleflight"},
 	{"github.com/prometheus/client_golang", nil, "each component has its own metrics struct"},
 }
