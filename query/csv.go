@@ -1,0 +1,165 @@
+package query
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/siltstone-data/siltstone/dataset"
+)
+
+// maxCSVColumns is the most columns that a CSV file gets of itself: with more,
+// the commas of absent columns outweigh the data.
+const maxCSVColumns = 10_000
+
+// CSV writes rows as RFC 4180 has it, with a header, and with \n as the line
+// end, as encoding/csv does: its other choice changes line ends within cells.
+//
+// A string is its text, null and a missing column are empty, everything else is
+// its JSON. A cell that a spreadsheet would take for a formula gets a leading
+// apostrophe. CSV does not give back what went in; NDJSON does.
+type CSV struct {
+	w     *csv.Writer
+	cut   *Projection // nil while the columns are not known
+	spool *spool
+	cells []string
+}
+
+var _ Writer = (*CSV)(nil)
+
+// NewCSV writes rows to w with id, _created_at and the given columns. Without
+// columns (nil) the header is the union over all rows, in order of appearance.
+// It must be written before the first row and is known after the last, so rows
+// wait in a file in workDir until Close; reading the dataset twice instead could
+// give other rows the second time.
+func NewCSV(w io.Writer, columns []string, workDir string) (*CSV, error) {
+	c := &CSV{w: csv.NewWriter(w)}
+	if columns == nil {
+		var err error
+		c.spool, err = newSpool(workDir)
+		return c, err
+	}
+	cut, err := NewProjection(columns)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.start(cut)
+}
+
+// start writes the header.
+func (c *CSV) start(cut *Projection) error {
+	c.cut = cut
+	header := make([]string, len(c.cut.Columns()))
+	for i, name := range c.cut.Columns() {
+		header[i] = defuse(strings.ToValidUTF8(name, "\uFFFD"))
+	}
+	c.cells = make([]string, len(header))
+	return c.w.Write(header)
+}
+
+// Write writes a row, or keeps it until the columns are known.
+func (c *CSV) Write(r Row) error {
+	if c.spool != nil {
+		return c.spool.add(r)
+	}
+	for i, v := range c.cut.pick(r) {
+		c.cells[i] = cell(v)
+	}
+	return c.w.Write(c.cells)
+}
+
+// Close writes what waits.
+func (c *CSV) Close() error {
+	if s := c.spool; s != nil {
+		defer s.close()
+		c.spool = nil
+		if err := c.start(project(s.columns)); err != nil {
+			return err
+		}
+		for r, err := range s.rows() {
+			if err == nil {
+				err = c.Write(r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	c.w.Flush()
+	return c.w.Error()
+}
+
+// Discard gives up what waits.
+func (c *CSV) Discard() {
+	if c.spool != nil {
+		c.spool.close()
+		c.spool = nil
+	}
+}
+
+// Missing are the columns asked for that no row had.
+func (c *CSV) Missing() []string {
+	if c.cut == nil {
+		return nil
+	}
+	return c.cut.Missing()
+}
+
+// cell is the text of a JSON value, nil being no value.
+func cell(v []byte) string {
+	switch {
+	case v == nil || v[0] == 'n':
+		return ""
+	case v[0] != '"':
+		return defuse(string(v))
+	}
+	return defuse(text(v))
+}
+
+// text unescapes a JSON string. Half of a surrogate pair, which no UTF-8 file
+// can hold, becomes U+FFFD.
+func text(v []byte) string {
+	inner := string(v[1 : len(v)-1])
+	if strings.IndexByte(inner, '\\') < 0 {
+		return inner
+	}
+	var s string
+	if err := json.Unmarshal(v, &s); err != nil {
+		return inner // of a stored row every value is valid
+	}
+	return s
+}
+
+var numeric = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+
+// defuse keeps a spreadsheet from running a cell: data from elsewhere must not
+// become a formula on the machine of whoever opens the file.
+func defuse(s string) string {
+	if s == "" || !strings.ContainsRune("=+-@\t\r", rune(s[0])) || numeric.MatchString(s) {
+		return s
+	}
+	return "'" + s
+}
+
+// columnSet collects the names of columns in order of appearance.
+type columnSet struct {
+	columns []string
+	known   map[string]bool
+}
+
+func (c *columnSet) add(r dataset.Row) error {
+	for name := range r.Fields() {
+		if c.known[name] {
+			continue
+		}
+		if len(c.columns) == maxCSVColumns {
+			return fmt.Errorf("the rows have more than %d columns, too many for CSV: name those you want, or write NDJSON", maxCSVColumns)
+		}
+		c.known[name] = true
+		c.columns = append(c.columns, name)
+	}
+	return nil
+}

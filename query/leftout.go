@@ -1,0 +1,90 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/objstore"
+)
+
+// LeftOut says what a read without live rows leaves out.
+type LeftOut struct {
+	Rows   int64 `json:"rows"` // at least, unless Exact
+	Chunks int64 `json:"chunks"`
+	Bytes  int64 `json:"bytes"`
+	Exact  bool  `json:"exact"` // the rows of all chunks were counted
+}
+
+// The bounds of what LiveRows reads to count rows.
+const (
+	maxCountChunks = 1000
+	maxCountBytes  = 32 << 20
+)
+
+// LiveRows counts the rows of a dataset, or of some batches of it, that lie in
+// live chunks. Only their chunks tell, so up to 1,000 of them and 32 MiB are
+// read; past that, Rows is what was counted so far and Exact is false. A row
+// counts although a merge may find it to be a duplicate of another.
+func LiveRows(ctx context.Context, s objstore.Store, dataset string, batches []string) (LeftOut, error) {
+	r := &reader{ctx: ctx, store: s, o: Options{Dataset: dataset, Batches: batches}}
+	if err := r.o.check(); err != nil {
+		return LeftOut{}, err
+	}
+	ids, err := r.list()
+	if err != nil {
+		return LeftOut{}, err
+	}
+	var mu sync.Mutex
+	var out LeftOut
+	var count []catalog.Chunk
+	err = each(ctx, r.o.parallel(), len(ids), func(ctx context.Context, i int) error {
+		snap, err := catalog.Open(ctx, s, ids[i])
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range snap.Live {
+			out.Chunks++
+			if out.Bytes += c.Size; out.Chunks <= maxCountChunks && out.Bytes <= maxCountBytes {
+				count = append(count, c)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return LeftOut{}, err
+	}
+	out.Exact = int64(len(count)) == out.Chunks
+	err = each(ctx, r.o.parallel(), len(count), func(ctx context.Context, i int) error {
+		n, err := countRows(ctx, s, count[i])
+		mu.Lock()
+		defer mu.Unlock()
+		out.Rows += n
+		return err
+	})
+	return out, err
+}
+
+// countRows counts the rows of a chunk. One that is gone was merged meanwhile.
+func countRows(ctx context.Context, s objstore.Store, c catalog.Chunk) (n int64, err error) {
+	body, err := fetch(ctx, s, c)
+	if gone(err) {
+		return 0, nil
+	}
+	if err == nil {
+		for _, rowErr := range chunkRows(bytes.NewReader(body), c, nil) {
+			if err = rowErr; err != nil {
+				break
+			}
+			n++
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count rows of %s: %w", c.Key(), err)
+	}
+	return n, nil
+}

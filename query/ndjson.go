@@ -1,0 +1,64 @@
+package query
+
+import (
+	"bufio"
+	"io"
+)
+
+// Writer writes rows in some format. What it has written is whole only after
+// Close; Discard gives up whatever it holds, and does nothing after Close.
+type Writer interface {
+	Write(Row) error
+	Close() error
+	Discard()
+	// Missing are the columns asked for that no row had.
+	Missing() []string
+}
+
+// NDJSON writes one JSON object per line.
+type NDJSON struct {
+	w    *bufio.Writer
+	cut  *Projection
+	line []byte
+}
+
+var _ Writer = (*NDJSON)(nil)
+
+// NewNDJSON writes rows to w: with columns, cut down to these; without (nil),
+// each as it is stored, byte for byte.
+func NewNDJSON(w io.Writer, columns []string) (*NDJSON, error) {
+	n := &NDJSON{w: bufio.NewWriterSize(w, 256<<10)}
+	if columns == nil {
+		return n, nil
+	}
+	var err error
+	n.cut, err = NewProjection(columns)
+	return n, err
+}
+
+// Write writes a row.
+func (n *NDJSON) Write(r Row) error {
+	line := r.Raw
+	if n.cut != nil {
+		n.line = n.cut.Append(n.line[:0], r)
+		line = n.line
+	}
+	if _, err := n.w.Write(line); err != nil {
+		return err
+	}
+	return n.w.WriteByte('\n')
+}
+
+// Close writes what is buffered.
+func (n *NDJSON) Close() error { return n.w.Flush() }
+
+// Discard drops what is buffered.
+func (n *NDJSON) Discard() {}
+
+// Missing are the columns asked for that no row had.
+func (n *NDJSON) Missing() []string {
+	if n.cut == nil {
+		return nil
+	}
+	return n.cut.Missing()
+}

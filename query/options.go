@@ -1,0 +1,116 @@
+package query
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/siltstone-data/siltstone/dataset"
+)
+
+// Row is a row together with the batch that it belongs to: both name it.
+type Row struct {
+	Batch string
+	Live  bool // from a chunk that no commit record has absorbed yet
+	dataset.Row
+}
+
+// Cursor is a place in the order of rows: behind the row of that id and batch.
+// The zero Cursor lies before all rows.
+type Cursor struct{ ID, Batch string }
+
+// Compare orders cursors as rows are ordered: by id, then batch, bytewise.
+func (c Cursor) Compare(d Cursor) int {
+	return cmp.Or(strings.Compare(c.ID, d.ID), strings.Compare(c.Batch, d.Batch))
+}
+
+// Options say what to read.
+type Options struct {
+	Dataset string
+	Batches []string // nil: all
+	// Columns, if not nil, cuts rows down to id, _created_at and these; _batch
+	// may be among them. Otherwise a row is the stored line, byte for byte.
+	Columns []string
+	Live    bool    // add rows that are not merged yet
+	Limit   int64   // most rows to give; 0: all
+	After   *Cursor // give only rows behind it
+	WorkDir string  // for spill files; the system's temporary folder when empty
+
+	// Parallel is the most requests to the store at once while snapshots are
+	// taken and live chunks are read; 8 when 0.
+	Parallel int
+	// Opened, if set, is told what the read will go through before the first
+	// row is given.
+	Opened func(Opened)
+	// Rejected, if set, is told of the lines of live chunks that are no rows
+	// and are left out, as a merge leaves them out.
+	Rejected func(Rejected)
+}
+
+// Opened sums up the snapshots that a read starts from.
+type Opened struct {
+	Batches int
+	Rows    int64 // merged rows; After and Limit are not applied
+	Chunks  int   // live chunks that are going to be read
+}
+
+// Rejected is a line of a live chunk that is no row.
+type Rejected struct {
+	Key    string // of the chunk
+	Line   int    // from 1
+	Reason string
+}
+
+// Option changes Options.
+type Option func(*Options)
+
+// Batches limits a read to the batches of these names.
+func Batches(names ...string) Option { return func(o *Options) { o.Batches = names } }
+
+// Columns cuts rows down to id, _created_at and the columns of these names.
+func Columns(names ...string) Option {
+	return func(o *Options) { o.Columns = append([]string{}, names...) }
+}
+
+// Live adds rows that are not merged yet.
+func Live() Option { return func(o *Options) { o.Live = true } }
+
+// Limit ends a read after n rows; 0 means all.
+func Limit(n int64) Option { return func(o *Options) { o.Limit = n } }
+
+// After starts a read behind the row of that id and batch.
+func After(c Cursor) Option { return func(o *Options) { o.After = &c } }
+
+// check refuses options that break a rule, before any I/O.
+func (o Options) check() error {
+	if err := dataset.CheckDataset(o.Dataset); err != nil {
+		return err
+	}
+	for _, b := range o.Batches {
+		if err := dataset.CheckBatch(b); err != nil {
+			return err
+		}
+	}
+	if o.Limit < 0 {
+		return fmt.Errorf("limit %d: it must not be negative", o.Limit)
+	}
+	return nil
+}
+
+// wantedBatches are the batches asked for, each once: naming one twice must not
+// give its rows twice.
+func (o Options) wantedBatches() []string {
+	names := slices.Clone(o.Batches)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (o Options) parallel() int { return cmp.Or(max(o.Parallel, 0), 8) }
+
+func (o Options) after() Cursor {
+	if o.After == nil {
+		return Cursor{}
+	}
+	return *o.After
+}

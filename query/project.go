@@ -1,0 +1,140 @@
+package query
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/siltstone-data/siltstone/dataset"
+)
+
+// Projection cuts rows down to some columns: id and _created_at first, then
+// those asked for, in that order. Values keep their bytes, and a column that a
+// row has not is left out, which is not the same as null.
+type Projection struct {
+	names  []string
+	quoted [][]byte // each name with its colon, as it is written into a row
+	index  map[string]int
+	batch  int // where _batch is among names, or -1
+	seen   []bool
+	values [][]byte // of the current row
+}
+
+// NewProjection refuses names that nobody can mean.
+func NewProjection(columns []string) (*Projection, error) {
+	for _, name := range columns {
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("column %q is not valid UTF-8", name)
+		}
+	}
+	return project(columns), nil
+}
+
+// project also takes names with half of a surrogate pair, which rows can have.
+func project(columns []string) *Projection {
+	p := &Projection{index: map[string]int{}, batch: -1}
+	for _, name := range append([]string{dataset.IDColumn, dataset.CreatedAtColumn}, columns...) {
+		if _, twice := p.index[name]; twice {
+			continue
+		}
+		if name == dataset.BatchColumn {
+			p.batch = len(p.names)
+		}
+		p.index[name] = len(p.names)
+		p.names = append(p.names, name)
+		p.quoted = append(p.quoted, append(quote(name), ':'))
+	}
+	p.seen = make([]bool, len(p.names))
+	p.values = make([][]byte, len(p.names))
+	return p
+}
+
+// Columns are the names of the columns that rows are cut down to.
+func (p *Projection) Columns() []string { return p.names }
+
+// Missing are the columns that no row had so far.
+func (p *Projection) Missing() []string {
+	var out []string
+	for i, name := range p.names {
+		if !p.seen[i] && name != dataset.IDColumn && name != dataset.CreatedAtColumn {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Append appends the row, cut down, to dst.
+func (p *Projection) Append(dst []byte, r Row) []byte {
+	dst = append(dst, '{')
+	first := true
+	for i, v := range p.pick(r) {
+		if v == nil {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(append(dst, p.quoted[i]...), v...)
+	}
+	return append(dst, '}')
+}
+
+// pick gives the value of each column, nil where the row has none. The slice is
+// valid until the next call.
+func (p *Projection) pick(r Row) [][]byte {
+	clear(p.values)
+	left := len(p.names)
+	if p.batch >= 0 {
+		left--
+	}
+	for name, v := range r.Fields() {
+		if i, ok := p.index[name]; ok && i != p.batch {
+			p.values[i], p.seen[i] = v, true
+			if left--; left == 0 {
+				break
+			}
+		}
+	}
+	if p.batch >= 0 {
+		p.values[p.batch], p.seen[p.batch] = quote(r.Batch), true
+	}
+	return p.values
+}
+
+// Project gives the JSON line of a row. With columns it has id, _created_at and
+// those; without (nil) it is the line as stored. withBatch adds _batch.
+func Project(r Row, columns []string, withBatch bool) ([]byte, error) {
+	if columns != nil {
+		if withBatch {
+			columns = append(columns[:len(columns):len(columns)], dataset.BatchColumn)
+		}
+		p, err := NewProjection(columns)
+		if err != nil {
+			return nil, err
+		}
+		return p.Append(nil, r), nil
+	}
+	line := bytes.Clone(r.Raw)
+	if !withBatch {
+		return line, nil
+	}
+	end := bytes.LastIndexByte(line, '}')
+	if end < 0 {
+		return nil, fmt.Errorf("row %q is no JSON object", r.ID)
+	}
+	line = append(line[:end], `,"_batch":`...) // a row is never empty: it has an id
+	return append(append(line, quote(r.Batch)...), '}'), nil
+}
+
+// quote writes s as a JSON string, with no more escapes than JSON needs.
+func quote(s string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		return []byte(`""`) // a string always encodes
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
