@@ -76,6 +76,10 @@ func (c *csvFile) Read(p []byte) (int, error) {
 
 func (c *csvFile) header() error {
 	fields, err := c.fields()
+	var bad *LineError
+	if errors.As(err, &bad) {
+		return fmt.Errorf("header: %s", bad) // no LineError: without a header nothing goes on
+	}
 	if err != nil {
 		return err
 	}
