@@ -54,7 +54,8 @@ func (w *Writer) seal(ctx context.Context) error {
 	w.stopTimer()
 	c := w.buf
 	c.number, c.done = w.next, make(chan struct{})
-	w.buf = chunk{}
+	// The next chunk will be about as large, and growing to that costs twice.
+	w.buf = chunk{body: make([]byte, 0, min(len(c.body)+len(c.body)/8, w.opt.chunkBytes))}
 	w.next++
 	w.mu.Lock()
 	w.underWay[c.number] = &c

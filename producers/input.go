@@ -228,7 +228,7 @@ func (in *Input) records(unit string, rows iter.Seq2[[]byte, error], yield func(
 			err = nil
 		}
 		switch {
-		case err != nil && n == 1:
+		case err != nil && (n == 1 || in.format == Parquet): // it names the place itself
 			yield(Line{}, fmt.Errorf("%s: %w", in.name, err))
 			return
 		case err != nil:

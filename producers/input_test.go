@@ -195,6 +195,48 @@ func TestAnInputThatIsCutGivesItsRowsAndThenAnError(t *testing.T) {
 	}
 }
 
+func TestParquetIsReadAsAFileAndAsAStream(t *testing.T) {
+	// Three rows: id string, n int64, t optional string.
+	content, err := os.ReadFile(filepath.Join("testdata", "rows.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`: row 1 {"id":"a","n":9007199254740993,"t":"é"}`,
+		`: row 2 {"id":"b","n":-1,"t":null}`,
+		`: row 3 {"id":"c","n":0,"t":"é"}`,
+	}
+	dir := t.TempDir()
+	zipped := filepath.Join(dir, "no-suffix")
+	cut := filepath.Join(dir, "cut.parquet")
+	if err := errors.Join(os.WriteFile(zipped, []byte(gz(string(content))), 0o600), os.WriteFile(cut, content[:len(content)/2], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, stdin := range map[string]io.Reader{
+		filepath.Join("testdata", "rows.parquet"): nil,
+		zipped:          nil,
+		producers.Stdin: bytes.NewReader(content),
+	} {
+		spool := t.TempDir()
+		got, err := read(t, name, producers.InputConfig{Stdin: stdin, TempDir: spool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			got[i] = got[i][strings.Index(got[i], ": row"):]
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		if left, err := os.ReadDir(spool); err != nil || len(left) > 0 {
+			t.Errorf("%s: left behind: %v, %v", name, left, err)
+		}
+	}
+	if got, err := read(t, cut, producers.InputConfig{}); err == nil || len(got) > 0 || !strings.HasPrefix(err.Error(), cut+": parquet: ") {
+		t.Errorf("a cut file: %q, %v", got, err)
+	}
+}
+
 // standing is a stream that gives some bytes and then stands still.
 type standing struct {
 	r    io.Reader

@@ -16,7 +16,7 @@ type putCmd struct {
 	Dataset   string   `arg:"" help:"Dataset to write to."`
 	Files     []string `arg:"" optional:"" name:"file" help:"Files of rows; - is stdin, the default. gzip and zstd are opened."`
 	Batch     string   `required:"" placeholder:"B" help:"Batch to write to."`
-	Dedup     *string  `placeholder:"COL,COL" help:"Rows that agree on these columns are duplicates; '' ends deduplication for the batch. A JSON list takes any name."`
+	Dedup     *string  `placeholder:"COL,COL" help:"Rows that agree on these columns are duplicates; empty (--dedup=) ends deduplication for the batch. A JSON list takes any name."`
 	ChunkRows int      `default:"100" help:"Rows in a chunk."`
 	Format    string   `enum:",ndjson,csv,parquet" default:"" placeholder:"FORMAT" help:"ndjson, csv or parquet; told by content and name when left out."`
 	Strict    bool     `help:"Stop at the first bad line."`
