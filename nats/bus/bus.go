@@ -107,6 +107,11 @@ func (b *Bus) dial(ctx context.Context) error {
 	where := redact(b.cfg.URL)
 	if b.cfg.Server != nil {
 		opts, where = append(opts, nats.InProcessServer(b.cfg.Server)), "the server in this process"
+		if c, ok := b.cfg.Server.(interface{ Credentials() (string, string) }); ok {
+			if user, password := c.Credentials(); user != "" {
+				opts = append(opts, nats.UserInfo(user, password))
+			}
+		}
 	} else if b.cfg.URL == "" {
 		return errors.New("bus: no NATS server: set NATS_URL")
 	}

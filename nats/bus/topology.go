@@ -92,7 +92,7 @@ func desired(n names, replicas int, t Timing) Assets {
 		// the run holds, and is delivered afterwards. No age: a waiting job
 		// must not expire.
 		c.MaxMsgsPerSubject, c.MaxMsgSize = 1, 64<<10
-		c.AllowMsgSchedules = true
+		c.AllowMsgSchedules, c.AllowRollup = true, true // the first brings the second
 	})
 	stream(Rows, "rows written through NATS alone", []string{n.subject("rows", ">")}, func(c *jetstream.StreamConfig) {
 		c.Retention = jetstream.WorkQueuePolicy

@@ -128,8 +128,11 @@ func lockDir(dir string) (*flock.Flock, error) {
 func (s *Server) unlock() error { return s.lock.Unlock() }
 
 // InProcessConn connects without a socket; it makes a Server fit for
-// bus.Config.Server. No password is asked for there if none is set.
+// bus.Config.Server.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn() }
+
+// Credentials are what clients in this process log in with too.
+func (s *Server) Credentials() (user, password string) { return s.cfg.User, s.cfg.Password }
 
 // ClientURL is where clients of other processes connect, with the user and
 // password in it; empty when the server does not listen.
