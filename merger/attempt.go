@@ -1,0 +1,271 @@
+package merger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/siltstone-data/siltstone/block"
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/objstore"
+)
+
+// attempt is one try of a merge: what it has seen, and what it makes of it.
+type attempt struct {
+	*Engine
+	batch dataset.BatchID
+	start time.Time
+
+	head     catalog.Head
+	live     []catalog.Chunk // not absorbed yet
+	leftover []catalog.Chunk // absorbed, and still there
+	runs     map[dataset.Run]catalog.RunState
+	columns  []string        // in force
+	full     []catalog.Block // of the record, that hold rows
+	empty    []catalog.Block
+	adopted  adoption
+
+	dir     string
+	sources []source
+	in      *intake
+}
+
+// run makes the attempt.
+func (a *attempt) run(ctx context.Context) (Result, error) {
+	if err := a.look(ctx); err != nil {
+		return Result{}, err
+	}
+	r := a.head.Record
+	res := Result{Generation: r.Generation, Commit: r.Commit, Rows: r.Rows}
+	if r.Deleted {
+		res.Deleted = true
+		return res, nil
+	}
+	if !a.due() {
+		if !a.head.Exists() {
+			return res, nil
+		}
+		return res, a.finish(ctx, res, a.leftover)
+	}
+	dir, err := os.MkdirTemp(a.cfg.WorkDir, "merge-*")
+	if err != nil {
+		return res, fmt.Errorf("make a working folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	a.dir = dir
+	next, res, err := a.build(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if a.head, err = catalog.Commit(ctx, a.store, a.head, next); err != nil {
+		return Result{}, err
+	}
+	res.Committed = true
+	return res, a.finish(ctx, res, append(a.leftover, a.live...))
+}
+
+// look takes the state of the batch: chunks first, then the record, then the
+// run manifests. In any other order a chunk could be missed, or a list.
+func (a *attempt) look(ctx context.Context) error {
+	listing, err := catalog.ListLive(ctx, a.store, a.batch)
+	if err != nil {
+		return err
+	}
+	if a.head, err = catalog.ReadHead(ctx, a.store, a.batch); err != nil {
+		return err
+	}
+	if a.head.Record.Deleted {
+		return nil
+	}
+	for _, c := range listing.Chunks {
+		if a.head.Record.Absorbed(c) {
+			a.leftover = append(a.leftover, c)
+		} else {
+			a.live = append(a.live, c)
+		}
+	}
+	if a.runs, err = catalog.MergeRuns(ctx, a.store, a.head.Record, listing.Runs); err != nil {
+		return err
+	}
+	if err := a.lookForRuns(ctx); err != nil {
+		return err
+	}
+	a.columns = catalog.InForce(a.runs)
+	if a.full, a.empty, err = splitBlocks(a.head.Record); err != nil {
+		return err
+	}
+	if a.head.Foreign {
+		a.adopted, err = findAdoption(ctx, a.store, a.batch)
+	}
+	return err
+}
+
+// lookForRuns reads the manifests that the listing did not show although it
+// shows chunks of their runs: a listing of several pages is not of one moment.
+func (a *attempt) lookForRuns(ctx context.Context) error {
+	none := map[dataset.Run]bool{}
+	for _, c := range a.live {
+		if _, known := a.runs[c.Run]; known || none[c.Run] {
+			continue
+		}
+		m, err := catalog.ReadRun(ctx, a.store, a.batch, c.Run)
+		if errors.Is(err, objstore.ErrNotFound) {
+			none[c.Run] = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		a.runs[c.Run] = catalog.RunState{DeduplicateOn: m.DeduplicateOn, State: m.State}
+	}
+	return nil
+}
+
+// due tells whether there is something to commit.
+func (a *attempt) due() bool {
+	switch {
+	case len(a.live) > 0 || len(a.adopted.files) > 0:
+		return true
+	case !a.head.Exists():
+		return false
+	}
+	return !catalog.SameList(a.columns, a.head.Record.DeduplicateOn) || a.fullPass()
+}
+
+// fullPass tells whether the rows of the blocks must be decided again: they
+// are to be deduplicated, and were not on these columns.
+func (a *attempt) fullPass() bool {
+	return len(a.columns) > 0 && a.head.Record.Rows > 0 && !hasDigests(a.head.Record, a.columns)
+}
+
+// build reads, decides and writes, and gives the record to commit.
+func (a *attempt) build(ctx context.Context) (catalog.Record, Result, error) {
+	a.sources = a.adopted.sources()
+	for _, c := range a.live {
+		a.sources = append(a.sources, chunkSource(c))
+	}
+	a.in = &intake{
+		layer: a.batch.Annotator != "", columns: a.columns, blocks: a.full,
+		rows: a.sorter(a.dir, 2), ranks: a.sorter(a.dir, 5), rejects: &rejects{sorter: a.sorter(a.dir, 20)},
+		news: make([]Load, 2*len(a.full)+1),
+	}
+	defer a.in.close()
+	if err := a.read(ctx); err != nil {
+		return catalog.Record{}, Result{}, err
+	}
+	segments := Plan(a.full, a.in.news, a.limits())
+	if a.fullPass() {
+		segments = PlanAll(a.full)
+	}
+	verdict, err := a.decide(ctx, segments)
+	if err != nil {
+		return catalog.Record{}, Result{}, err
+	}
+	if verdict != nil {
+		defer verdict.close()
+	}
+	return a.write(ctx, segments, verdict)
+}
+
+func (a *attempt) limits() Limits { return Limits{Rows: a.cfg.BlockRows, Bytes: a.cfg.BlockBytes} }
+
+// read takes the lines of all sources.
+func (a *attempt) read(ctx context.Context) error {
+	f := fetcher{store: a.store, sources: a.sources, ahead: a.cfg.Concurrency}
+	total := int64(len(a.sources))
+	return f.each(ctx, func(i int, body io.Reader) error {
+		s := a.sources[i]
+		add := func(l block.Line) error { return a.in.add(s, uint32(i), l) }
+		var err error
+		if s.class == classMerged {
+			err = adopt(a.dir, s, body, add)
+		} else {
+			err = eachLine(s, body, add)
+		}
+		if err != nil {
+			return err
+		}
+		a.metrics.Bytes.WithLabelValues("chunks_read").Add(float64(s.size))
+		a.progress("read", int64(i)+1, total)
+		return ctx.Err()
+	})
+}
+
+// decide says which rows stay where rows are deduplicated; without, the id
+// rule is kept while rows are written.
+func (a *attempt) decide(ctx context.Context, segments []Segment) (*verdict, error) {
+	if len(a.columns) == 0 {
+		return nil, nil
+	}
+	a.progress("decide", 0, a.in.ranks.Len())
+	scan := a.scan(ctx, segments)
+	defer scan.close()
+	var ids block.Stream[[]byte] = &blockIDs{scan: scan}
+	var digests block.Stream[dataset.Digest] = noDigests{}
+	if a.fullPass() {
+		if err := a.rankMerged(scan); err != nil {
+			return nil, err
+		}
+		ids = noIDs{}
+	} else {
+		files, err := openAllDigests(ctx, a.store, a.head.Record)
+		if err != nil {
+			return nil, err
+		}
+		defer files.close()
+		digests = files
+	}
+	n := a.in.ranks.Len()
+	ranks, err := a.in.ranks.Sort()
+	if err != nil {
+		return nil, fmt.Errorf("sort rows: %w", err)
+	}
+	return decide(a.dir, max(a.cfg.Memory/20, 1), ranks, n, ids, digests)
+}
+
+// rankMerged lets the rows of the blocks be decided too.
+func (a *attempt) rankMerged(scan *blockScan) error {
+	var key []byte
+	for {
+		r, err := scan.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		d, err := dataset.DigestOf(r.Row, a.columns)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.batch.BlockKey(a.full[r.block].File), err)
+		}
+		key = appendRankKey(key[:0], r.ID, r.place())
+		if err := a.in.ranks.Add(key, d[:]); err != nil {
+			return fmt.Errorf("sort rows: %w", err)
+		}
+	}
+}
+
+func (a *attempt) scan(ctx context.Context, segments []Segment) *blockScan {
+	return &blockScan{ctx: ctx, store: a.store, batch: a.batch, blocks: a.full, which: blocksOf(segments),
+		metric: func(n int64) { a.metrics.Bytes.WithLabelValues("blocks_read").Add(float64(n)) }}
+}
+
+// absorb notes what the next record has taken in.
+func (a *attempt) absorb(next *catalog.Record) {
+	next.Runs = maps.Clone(a.runs)
+	for _, c := range a.live {
+		_, known := a.runs[c.Run]
+		next.Absorb(c, known)
+	}
+}
+
+func (in *intake) close() {
+	_ = in.rows.Close()
+	_ = in.ranks.Close()
+	_ = in.rejects.sorter.Close()
+}

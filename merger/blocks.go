@@ -1,0 +1,147 @@
+package merger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/siltstone-data/siltstone/block"
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/objstore"
+)
+
+// splitBlocks gives the blocks of a record that hold rows, in order of their
+// ids, and those that do not. Overlapping ranges are damage: a merge that went
+// on could write an id twice.
+func splitBlocks(r catalog.Record) (full, empty []catalog.Block, err error) {
+	for _, b := range r.Blocks {
+		if b.Rows == 0 {
+			empty = append(empty, b)
+		} else {
+			full = append(full, b)
+		}
+	}
+	slices.SortFunc(full, func(a, b catalog.Block) int { return cmp.Compare(a.FirstID, b.FirstID) })
+	for i, b := range full {
+		if b.LastID < b.FirstID || i > 0 && b.FirstID <= full[i-1].LastID {
+			return nil, nil, fmt.Errorf("%s: %w: the ids of block %s, %q to %q, are not past those of the block before it",
+				r.ID().CommitKey(), catalog.ErrDamaged, b.File, b.FirstID, b.LastID)
+		}
+	}
+	return full, empty, nil
+}
+
+// blockRow is a row of a block: its block's index among those that hold rows,
+// and its number in it.
+type blockRow struct {
+	dataset.Row
+	block int
+	line  uint64
+}
+
+func (r blockRow) place() place {
+	return place{class: classMerged, created: r.CreatedAt, source: uint32(r.block), line: r.line}
+}
+
+// blockScan reads the rows of some blocks, in order of their ids.
+type blockScan struct {
+	ctx    context.Context
+	store  objstore.Store
+	batch  dataset.BatchID
+	blocks []catalog.Block
+	which  []int // indexes of those to read, ascending
+	metric func(bytes int64)
+
+	at   int // index into which
+	body io.ReadCloser
+	rows *block.Reader
+	line uint64
+}
+
+func (s *blockScan) Next() (blockRow, error) {
+	for {
+		if s.rows == nil {
+			if s.at == len(s.which) {
+				return blockRow{}, io.EOF
+			}
+			if err := s.open(s.blocks[s.which[s.at]]); err != nil {
+				return blockRow{}, err
+			}
+		}
+		b := s.blocks[s.which[s.at]]
+		row, err := s.rows.Next()
+		switch {
+		case err == nil:
+			s.line++
+			return blockRow{row, s.which[s.at], s.line}, nil
+		case err == io.EOF:
+			s.metric(b.Bytes)
+			s.close()
+			s.at++
+		case errors.Is(err, block.ErrDamaged):
+			return blockRow{}, &faultyFile{key: s.batch.BlockKey(b.File), err: err}
+		default:
+			return blockRow{}, fmt.Errorf("read %s: %w", s.batch.BlockKey(b.File), err)
+		}
+	}
+}
+
+func (s *blockScan) open(b catalog.Block) error {
+	key := s.batch.BlockKey(b.File)
+	if !strings.HasSuffix(b.File, ".jsonl.gz") {
+		return fmt.Errorf("%s: this build cannot rewrite parquet blocks: use a newer siltstone", key)
+	}
+	body, _, err := s.store.Get(s.ctx, key, objstore.Span{})
+	if errors.Is(err, objstore.ErrNotFound) {
+		return &faultyFile{key: key, err: err}
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	s.body, s.line = body, 0
+	s.rows = block.NewReader(body, &block.Want{Rows: b.Rows, Bytes: b.Bytes, SHA256: b.SHA256})
+	return nil
+}
+
+func (s *blockScan) close() {
+	if s.body != nil {
+		_ = s.body.Close()
+	}
+	s.body, s.rows = nil, nil
+}
+
+// blockIDs gives the encoded ids of a scan.
+type blockIDs struct {
+	scan *blockScan
+	buf  []byte
+}
+
+func (b *blockIDs) Next() ([]byte, error) {
+	row, err := b.scan.Next()
+	if err != nil {
+		return nil, err
+	}
+	b.buf = block.AppendID(b.buf[:0], row.ID)
+	return b.buf, nil
+}
+
+// noIDs is the stream of a batch whose merged rows are decided again too.
+type noIDs struct{}
+
+func (noIDs) Next() ([]byte, error) { return nil, io.EOF }
+
+// blocksOf gives the indexes of all blocks in the segments.
+func blocksOf(segments []Segment) []int {
+	var which []int
+	for _, s := range segments {
+		for from, to := s.Blocks(); from < to; from++ {
+			which = append(which, from)
+		}
+	}
+	return which
+}

@@ -1,0 +1,107 @@
+package merger
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Config holds the settings of an Engine; the zero value is usable.
+type Config struct {
+	// WorkDir is where sorts spill and blocks are built, each merge in a
+	// folder of its own that it removes. The system's folder when empty.
+	WorkDir string
+	// Memory is what all sorts of one merge may hold together; 128 MiB when 0.
+	Memory int64
+	// Level is the gzip level of blocks, 1 to 9; 6 when 0.
+	Level int
+	// Concurrency is how many requests to the store a merge has under way; 32
+	// when 0. With 1 a merge starts no goroutine and its calls have one order.
+	Concurrency int
+	// BlockRows and BlockBytes (of raw rows) bound a block; 50,000 and 256 MiB
+	// when 0. A single row is never too large.
+	BlockRows  int64
+	BlockBytes int64
+	// Grace is how old a garbage entry is before a commit asks whether its
+	// file is gone; 10 min when 0.
+	Grace time.Duration
+
+	By     string           // who commits; host and process when empty
+	Now    func() time.Time // time.Now when nil
+	Random io.Reader        // of commit ids; crypto/rand when nil
+
+	// Progress, if set, is told how far a merge is, now and then.
+	Progress func(Progress)
+}
+
+// Progress says how far a merge is.
+type Progress struct {
+	Phase string // "read", "decide", "write"
+	Done  int64  // chunks in "read", rows otherwise
+	Total int64
+}
+
+// The limits that the format sets.
+const (
+	maxBlockRows  = 50_000
+	maxBlockBytes = 256 << 20
+)
+
+func (c Config) withDefaults() Config {
+	if c.WorkDir == "" {
+		c.WorkDir = os.TempDir()
+	}
+	if c.Memory == 0 {
+		c.Memory = 128 << 20
+	}
+	if c.Level == 0 {
+		c.Level = 6
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = 32
+	}
+	if c.BlockRows == 0 {
+		c.BlockRows = maxBlockRows
+	}
+	if c.BlockBytes == 0 {
+		c.BlockBytes = maxBlockBytes
+	}
+	if c.Grace == 0 {
+		c.Grace = 10 * time.Minute
+	}
+	if c.By == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		c.By = fmt.Sprintf("merger@%s/%d", host, os.Getpid())
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Random == nil {
+		c.Random = rand.Reader
+	}
+	return c
+}
+
+// Validate reports the first setting that makes no sense, by name.
+func (c Config) Validate() error {
+	switch {
+	case c.Memory < 0:
+		return fmt.Errorf("merger: Memory is %d", c.Memory)
+	case c.Level < 0 || c.Level > 9:
+		return fmt.Errorf("merger: Level is %d, gzip has 1 to 9", c.Level)
+	case c.Concurrency < 0:
+		return fmt.Errorf("merger: Concurrency is %d", c.Concurrency)
+	case c.BlockRows < 0 || c.BlockRows > maxBlockRows:
+		return fmt.Errorf("merger: BlockRows is %d, the format allows 1 to %d", c.BlockRows, maxBlockRows)
+	case c.BlockBytes < 0:
+		return fmt.Errorf("merger: BlockBytes is %d", c.BlockBytes)
+	case c.Grace < 0:
+		return fmt.Errorf("merger: Grace is %s", c.Grace)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package merger
+
+import (
+	"encoding/binary"
+	"io"
+	"time"
+
+	"github.com/siltstone-data/siltstone/block"
+	"github.com/siltstone-data/siltstone/dataset"
+)
+
+// Candidate is a row for Decide.
+type Candidate struct {
+	ID      string
+	Digest  byte
+	Created time.Time
+	Source  uint32
+	Line    uint64
+}
+
+// Decide runs the external decision, and gives which of the candidates stay
+// (by source and line) and why others do not.
+func Decide(dir string, budget int64, rows []Candidate, takenIDs []string, takenDigests []byte) (map[[2]uint64]string, []byte, error) {
+	ranks := block.NewSorter(dir, budget)
+	defer ranks.Close()
+	out := map[[2]uint64]string{}
+	for _, r := range rows {
+		p := place{class: classNew, created: r.Created, source: r.Source, line: r.Line}
+		if err := ranks.Add(appendRankKey(nil, r.ID, p), digestOf(r.Digest)); err != nil {
+			return nil, nil, err
+		}
+		out[[2]uint64{uint64(r.Source), r.Line}] = "stays"
+	}
+	sorted, err := ranks.Sort()
+	if err != nil {
+		return nil, nil, err
+	}
+	var ids idList
+	for _, id := range takenIDs {
+		ids = append(ids, block.AppendID(nil, id))
+	}
+	var digests digestList
+	for _, d := range takenDigests {
+		digests = append(digests, dataset.Digest(digestOf(d)))
+	}
+	v, err := decide(dir, budget, sorted, int64(len(rows)), &ids, &digests)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer v.close()
+	drops, err := v.drops.Sort()
+	if err != nil {
+		return nil, nil, err
+	}
+	for {
+		rec, err := drops.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		source, line := sourceOfRow(rec.Key)
+		out[[2]uint64{uint64(source), line}] = map[byte]string{dropID: "id", dropDigest: "digest"}[rec.Payload[0]]
+	}
+	kept, err := v.digests.Sort()
+	if err != nil {
+		return nil, nil, err
+	}
+	var keptDigests []byte
+	for {
+		rec, err := kept.Next()
+		if err == io.EOF {
+			return out, keptDigests, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		keptDigests = append(keptDigests, rec.Key[15])
+	}
+}
+
+func digestOf(b byte) []byte { return binary.BigEndian.AppendUint64(make([]byte, 8), uint64(b)) }
+
+type idList [][]byte
+
+func (l *idList) Next() ([]byte, error) {
+	if len(*l) == 0 {
+		return nil, io.EOF
+	}
+	v := (*l)[0]
+	*l = (*l)[1:]
+	return v, nil
+}
+
+type digestList []dataset.Digest
+
+func (l *digestList) Next() (dataset.Digest, error) {
+	if len(*l) == 0 {
+		return dataset.Digest{}, io.EOF
+	}
+	v := (*l)[0]
+	*l = (*l)[1:]
+	return v, nil
+}
