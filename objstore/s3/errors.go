@@ -1,0 +1,144 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/siltstone-data/siltstone/objstore"
+)
+
+// ErrNoBucket: the bucket itself does not exist. It is not ErrNotFound: a wrong
+// bucket name must not look like a bucket without objects.
+var ErrNoBucket = errors.New("bucket does not exist")
+
+// errStalled is the cause of an attempt that moved no byte for Retry.Stall.
+var errStalled = errors.New("no byte moved for too long")
+
+// errAnswer marks an answer that cannot be what the store meant to say.
+var errAnswer = errors.New("incomplete answer")
+
+// kind says what a failed attempt means for the next one.
+type kind int
+
+const (
+	final     kind = iota // trying again changes nothing
+	transient             // trying again may help
+	throttled             // the store wants fewer requests
+	conflict              // another write was under way: not lost, not won
+)
+
+// verdict is what a failed attempt means.
+type verdict struct {
+	kind   kind
+	unsure bool // a write may have had its effect, or may still have it
+}
+
+// judge tells what a failed attempt means; sent says that a request went out.
+func judge(err error, sent bool) verdict {
+	if errors.Is(err, errAgain) {
+		return verdict{kind: final}
+	}
+	switch codeOf(err) {
+	case "SlowDown", "TooManyRequests", "TooManyRequestsException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "BandwidthLimitExceeded":
+		return verdict{kind: throttled}
+	case "ConditionalRequestConflict", "OperationAborted":
+		return verdict{kind: conflict}
+	case "PreconditionFailed", "NoSuchKey", "NoSuchUpload", "NoSuchBucket", "NotImplemented":
+		return verdict{kind: final}
+	case "RequestTimeout", "IncompleteBody", "BadDigest", "XAmzContentSHA256Mismatch", "RequestTimeTooSkewed":
+		return verdict{kind: transient} // refused, the body or the clock was not right
+	}
+	switch status := statusOf(err); {
+	case status == http.StatusTooManyRequests:
+		return verdict{kind: throttled}
+	case status == http.StatusServiceUnavailable:
+		return verdict{kind: throttled, unsure: true} // a proxy may say that after passing the request on
+	case status == http.StatusNotImplemented:
+		return verdict{kind: final}
+	case status == http.StatusConflict && codeOf(err) == "":
+		return verdict{kind: conflict}
+	case status >= 500, status == http.StatusRequestTimeout:
+		return verdict{kind: transient, unsure: true}
+	case errors.As(err, new(*smithy.DeserializationError)), errors.Is(err, errAnswer), errors.Is(err, errStalled):
+		return verdict{kind: transient, unsure: sent}
+	case status != 0:
+		return verdict{kind: final}
+	case sent, isNetwork(err):
+		return verdict{kind: transient, unsure: sent}
+	}
+	return verdict{kind: final} // settings, credentials, our own reader
+}
+
+func isNetwork(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) || errors.As(err, new(*smithyhttp.RequestSendError)) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+func codeOf(err error) string {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return ""
+	}
+	switch code := api.ErrorCode(); code {
+	case "UnknownError", "Unknown": // the SDK's words for an answer without a code
+		return ""
+	default:
+		return code
+	}
+}
+
+func statusOf(err error) int {
+	var resp *smithyhttp.ResponseError
+	if errors.As(err, &resp) && resp.Response != nil {
+		return resp.HTTPStatusCode()
+	}
+	return 0
+}
+
+// translate gives the outcome that callers of a Store tell apart. The SDK's
+// error stays in the chain for whoever reads the message.
+func translate(err error) error {
+	var outcome error
+	switch code, status := codeOf(err), statusOf(err); {
+	case code == "NoSuchBucket":
+		outcome = ErrNoBucket
+	case code == "PreconditionFailed", status == http.StatusPreconditionFailed:
+		outcome = objstore.ErrLost
+	case code == "NoSuchKey", code == "NotFound" && status == http.StatusNotFound: // the latter from HEAD, which has no body
+		outcome = objstore.ErrNotFound
+	default:
+		return err
+	}
+	return fmt.Errorf("%w (%s)", outcome, brief(err))
+}
+
+// brief is the part of an SDK error that says something.
+func brief(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) && api.ErrorMessage() != "" {
+		return api.ErrorCode() + ": " + api.ErrorMessage()
+	}
+	if code := codeOf(err); code != "" {
+		return code
+	}
+	if status := statusOf(err); status != 0 {
+		return fmt.Sprintf("status %d", status)
+	}
+	return err.Error()
+}
+
+// cause prefers the reason of a cancelled attempt over "context canceled".
+func cause(ctx context.Context, err error) error {
+	if c := context.Cause(ctx); c != nil && !errors.Is(err, c) {
+		return fmt.Errorf("%w (%w)", c, err)
+	}
+	return err
+}
