@@ -130,7 +130,9 @@ func ParseBatchID(s string) (BatchID, error) {
 	}
 	b := BatchID{Dataset: parts[0], Batch: parts[1]}
 	if len(parts) == 3 {
-		b.Annotator = parts[2]
+		if b.Annotator = parts[2]; b.Annotator == "" {
+			return BatchID{}, nameError("annotator", "", "is empty")
+		}
 	}
 	return b, b.Check()
 }

@@ -4,40 +4,66 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
-// benchRow is a row of about 2 KB: a text with the escapes and quotes of
-// prose, a few small columns and one nested object.
-func benchRow() []byte {
-	text := strings.Repeat("The quick brown fox said: \\\"so it goes\\\" & went on.\\nAnd then, naïve as ever, it slept. ", 17)
+// benchRow is a row of about 2 KB: a text, a few small columns and one nested
+// object.
+func benchRow(sentence string) []byte {
+	text := strings.Repeat(sentence, 1600/len(sentence))
 	return fmt.Appendf(nil, `{"id":"01931d5e-0000-7000-8000-000000000001","_created_at":"2026-11-30T06:00:00.000001Z",`+
 		`"source_id":"doc-12345","text":"%s","lang":"en","score":0.8712,"tokens":412,"ok":true,"none":null,`+
 		`"meta":{"url":"https://example.org/a/b","tags":["x","y",{"k":1}],"n":9007199254740993}}`, text)
 }
 
+var sentences = map[string]string{
+	"plain":   "The quick brown fox said so, went on its way and then slept. ",
+	"escapes": "The quick brown fox said: \\\"so it goes\\\" & went on.\\nAnd then, naïve as ever, it slept. ",
+}
+
 func BenchmarkParseRow(b *testing.B) {
-	line := benchRow()
-	b.SetBytes(int64(len(line)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := dataset.ParseRow(line); err != nil {
-			b.Fatal(err)
-		}
+	for name, sentence := range sentences {
+		b.Run(name, func(b *testing.B) {
+			line := benchRow(sentence)
+			b.SetBytes(int64(len(line)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := dataset.ParseRow(line); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
 func BenchmarkDigestOf(b *testing.B) {
-	r, err := dataset.ParseRow(benchRow())
-	if err != nil {
-		b.Fatal(err)
-	}
 	columns := []string{"text", "source_id"}
-	b.SetBytes(int64(len(r.Raw)))
+	for name, sentence := range sentences {
+		b.Run(name, func(b *testing.B) {
+			r, err := dataset.ParseRow(benchRow(sentence))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(r.Raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := dataset.DigestOf(r, columns); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkStamp(b *testing.B) {
+	line := []byte(strings.Replace(string(benchRow(sentences["plain"])), `"id":"01931d5e-0000-7000-8000-000000000001","_created_at":"2026-11-30T06:00:00.000001Z",`, "", 1))
+	s := dataset.NewStamper(time.Now)
+	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := dataset.DigestOf(r, columns); err != nil {
+		if _, err := s.Stamp(line); err != nil {
 			b.Fatal(err)
 		}
 	}

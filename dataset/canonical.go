@@ -67,7 +67,7 @@ func appendScalar(dst, v []byte) []byte {
 	case 't':
 		return append(dst, tagTrue)
 	case '"':
-		return appendText(dst, unescape(v))
+		return appendQuotedText(dst, v)
 	}
 	var small [64]byte
 	text := appendNumber(small[:0], v)
@@ -78,6 +78,22 @@ func appendScalar(dst, v []byte) []byte {
 func appendText(dst, unescaped []byte) []byte {
 	dst = binary.AppendUvarint(append(dst, tagString), uint64(len(unescaped)))
 	return append(dst, unescaped...)
+}
+
+// appendQuotedText is appendText of a JSON string, without a buffer between.
+func appendQuotedText(dst, quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return appendText(dst, quoted[1:len(quoted)-1])
+	}
+	dst = append(dst, tagString)
+	at := len(dst)
+	dst = slices.Grow(dst, binary.MaxVarintLen64+len(quoted))
+	dst = binary.AppendUvarint(dst, uint64(len(quoted))) // room for the length, which is less
+	text := len(dst)
+	dst = appendUnquoted(dst, quoted)
+	n := len(dst) - text
+	moved := len(binary.AppendUvarint(dst[:at], uint64(n)))
+	return dst[:moved+copy(dst[moved:], dst[text:])]
 }
 
 func (p *parser) open() error {

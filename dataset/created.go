@@ -46,12 +46,23 @@ func parseRFC3339(raw []byte) (time.Time, bool) {
 	if bytes.IndexByte(text, '\\') >= 0 {
 		text = appendUnquoted(nil, raw)
 	}
-	// UnmarshalText is strict, time.Parse is not; the RFC allows t and z.
-	var t time.Time
-	if err := t.UnmarshalText(bytes.ToUpper(text)); err != nil {
+	text = bytes.ToUpper(text) // the RFC allows t and z
+	t, err := time.Parse(time.RFC3339, string(text))
+	if err != nil || !isStrict(text) {
 		return time.Time{}, false
 	}
 	return inYears(t)
+}
+
+// isStrict refuses what time.Parse takes beyond the RFC: a one-digit hour, a
+// comma before the fraction, an offset of 24 hours or 60 minutes.
+func isStrict(text []byte) bool {
+	const date = len("2006-01-02T")
+	if text[date+2] != ':' || bytes.IndexByte(text, ',') >= 0 {
+		return false
+	}
+	n := len(text)
+	return text[n-1] == 'Z' || string(text[n-5:n-3]) < "24" && string(text[n-2:]) < "60"
 }
 
 // inYears refuses what has no four-digit year in UTC.
