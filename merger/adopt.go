@@ -69,7 +69,7 @@ func adopt(dir string, s source, body io.Reader, fn func(block.Line) error) erro
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.key, err)
 	}
-	defer dropFile(f)
+	defer func() { _ = f.Close(); _ = os.Remove(f.Name()) }()
 	size, err := io.Copy(f, body)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.key, err)

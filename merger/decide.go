@@ -39,10 +39,7 @@ func (v *verdict) close() {
 // each carries it on. Only rows that share an id or a digest with another cost
 // more than the sorts.
 func decide(dir string, budget int64, ranks block.Stream[block.Record], n int64, ids block.Stream[[]byte], digests block.Stream[dataset.Digest]) (*verdict, error) {
-	order, err := newSpool(dir)
-	if err != nil {
-		return nil, err
-	}
+	order := newSpool(dir)
 	defer order.close()
 	byID, byDigest := block.NewSorter(dir, budget), block.NewSorter(dir, budget)
 	defer byID.Close()

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/siltstone-data/siltstone/block"
@@ -151,13 +150,10 @@ var errDigestTwice = errors.New("internal error: two rows that stay have one dig
 
 // writeDigests stores a sorted stream as a new digest file.
 func writeDigests(ctx context.Context, dir string, files *numbers, columns []string, in block.Stream[dataset.Digest]) (catalog.DigestFile, error) {
-	f, err := os.CreateTemp(dir, "digests-*")
-	if err != nil {
-		return catalog.DigestFile{}, fmt.Errorf("write digests: %w", err)
-	}
-	defer func() { _ = f.Close(); _ = os.Remove(f.Name()) }()
+	held := newScratch(dir)
+	defer held.close()
 	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 64<<10)
+	w := bufio.NewWriterSize(io.MultiWriter(held, sum), 64<<10)
 	out := catalog.DigestFile{Columns: columns}
 	var last dataset.Digest
 	for {
@@ -180,9 +176,13 @@ func writeDigests(ctx context.Context, dir string, files *numbers, columns []str
 	if err := w.Flush(); err != nil {
 		return catalog.DigestFile{}, fmt.Errorf("write digests: %w", err)
 	}
+	body, err := held.reader()
+	if err != nil {
+		return catalog.DigestFile{}, err
+	}
 	out.Bytes = out.Rows * digestLen
 	out.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	n, err := files.create(ctx, func(n int) string { return files.batch.DigestKey(dataset.DigestFile(n)) }, f, out.Bytes)
+	n, err := files.create(ctx, func(n int) string { return files.batch.DigestKey(dataset.DigestFile(n)) }, body, out.Bytes)
 	out.File = dataset.DigestFile(n)
 	return out, err
 }

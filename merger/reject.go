@@ -1,12 +1,9 @@
 package merger
 
 import (
-	"bufio"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"unicode/utf8"
 
 	"github.com/siltstone-data/siltstone/block"
@@ -74,82 +71,47 @@ func parseReject(rec block.Record) (source uint32, r Reject, err error) {
 	return source, r, nil
 }
 
-// rejectFiles makes the files of all sources that have rejected lines, one
-// after the other, and hands each to store, which removes it.
-func (r *rejects) files(dir string, store func(source uint32, path string) error) error {
+// files makes the files of all sources that have rejected lines, one after the
+// other, and hands each to store, which closes it.
+func (r *rejects) files(dir string, store func(source uint32, file *scratch) error) error {
 	recs, err := r.sorter.Sort()
 	if err != nil {
 		return fmt.Errorf("sort rejected lines: %w", err)
 	}
-	var f *rejectFile
-	for {
-		rec, err := recs.Next()
-		if err != nil && err != io.EOF {
-			if f != nil {
-				f.discard()
-			}
-			return fmt.Errorf("sort rejected lines: %w", err)
+	next, err := newCursor(recs)
+	for err == nil && next.ok {
+		source := binary.BigEndian.Uint32(next.rec.Key)
+		file := newScratch(dir)
+		if err = writeRejected(file, source, next); err != nil {
+			file.close()
+			break
 		}
-		if f != nil && (err == io.EOF || f.source != binary.BigEndian.Uint32(rec.Key)) {
-			if err := f.close(); err != nil {
-				return err
-			}
-			if err := store(f.source, f.file.Name()); err != nil {
-				return err
-			}
-			f = nil
+		if err := store(source, file); err != nil {
+			return err
 		}
-		if err == io.EOF {
-			return nil
-		}
-		source, reject, err := parseReject(rec)
-		if err == nil && f == nil {
-			f, err = newRejectFile(dir, source)
-		}
-		if err == nil {
-			err = f.json.Encode(reject)
-		}
-		if err != nil {
-			if f != nil {
-				f.discard()
-			}
-			return fmt.Errorf("write rejected lines: %w", err)
-		}
-	}
-}
-
-// rejectFile is the file of one source while it is written.
-type rejectFile struct {
-	source uint32
-	file   *os.File
-	w      *bufio.Writer
-	json   *json.Encoder
-}
-
-func newRejectFile(dir string, source uint32) (*rejectFile, error) {
-	f, err := os.CreateTemp(dir, "rejected-*")
-	if err != nil {
-		return nil, err
-	}
-	r := &rejectFile{source: source, file: f, w: bufio.NewWriter(f)}
-	r.json = json.NewEncoder(r.w)
-	r.json.SetEscapeHTML(false)
-	return r, nil
-}
-
-func (f *rejectFile) close() error {
-	err := f.w.Flush()
-	if cerr := f.file.Close(); err == nil {
-		err = cerr
 	}
 	if err != nil {
-		_ = os.Remove(f.file.Name())
 		return fmt.Errorf("write rejected lines: %w", err)
 	}
 	return nil
 }
 
-func (f *rejectFile) discard() {
-	_ = f.file.Close()
-	_ = os.Remove(f.file.Name())
+// writeRejected writes the lines of one source, and leaves the cursor at the
+// next one.
+func writeRejected(file *scratch, source uint32, next *cursor) error {
+	out := json.NewEncoder(file)
+	out.SetEscapeHTML(false)
+	for next.ok {
+		of, reject, err := parseReject(next.rec)
+		if err != nil || of != source {
+			return err
+		}
+		if err := out.Encode(reject); err != nil {
+			return err
+		}
+		if err := next.advance(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

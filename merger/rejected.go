@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/objstore"
@@ -20,19 +19,14 @@ import (
 // has stored there stays: it may be the one that commits, and a chunk whose row
 // it refused for its id is deleted then. So the file only ever grows, by
 // compare-and-swap.
-func putRejected(ctx context.Context, s objstore.Store, dir, key, path string) error {
-	ours, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("store %s: %w", key, err)
-	}
-	defer ours.Close()
-	info, err := ours.Stat()
+func putRejected(ctx context.Context, s objstore.Store, dir, key string, file *scratch) error {
+	ours, err := file.reader()
 	if err != nil {
 		return fmt.Errorf("store %s: %w", key, err)
 	}
 	var putErr error
 	for range maxTaken {
-		_, putErr = s.Upload(ctx, key, ours, info.Size(), objstore.IfAbsent())
+		_, putErr = s.Upload(ctx, key, ours, file.size, objstore.IfAbsent())
 		if putErr == nil {
 			return nil
 		}
@@ -75,15 +69,20 @@ func growRejected(ctx context.Context, s objstore.Store, dir, key string, ours i
 	if _, err := sortRejected(sorter, ours, 1); err != nil {
 		return false, fmt.Errorf("store %s: %w", key, err)
 	}
-	out, size, kept, err := uniqueLines(dir, sorter)
+	all := newScratch(dir)
+	defer all.close()
+	kept, err := uniqueLines(all, sorter)
 	if err != nil {
 		return false, fmt.Errorf("store %s: %w", key, err)
 	}
-	defer func() { _ = out.Close(); _ = os.Remove(out.Name()) }()
 	if kept == had {
 		return true, nil
 	}
-	if _, err := s.Upload(ctx, key, out, size, objstore.IfMatch(info.ETag)); err != nil {
+	out, err := all.reader()
+	if err != nil {
+		return false, fmt.Errorf("store %s: %w", key, err)
+	}
+	if _, err := s.Upload(ctx, key, out, all.size, objstore.IfMatch(info.ETag)); err != nil {
 		return false, fmt.Errorf("store %s: %w", key, err)
 	}
 	return true, nil
@@ -115,39 +114,20 @@ func sortRejected(sorter *block.Sorter, r io.Reader, from byte) (lines int64, er
 	}
 }
 
-// uniqueLines writes sorted lines to a file, each once, and goes back to its
-// start.
-func uniqueLines(dir string, sorter *block.Sorter) (f *os.File, size, lines int64, err error) {
+// uniqueLines writes sorted lines, each once.
+func uniqueLines(w io.Writer, sorter *block.Sorter) (lines int64, err error) {
 	recs, err := sorter.Sort()
 	if err != nil {
-		return nil, 0, 0, err
+		return 0, err
 	}
-	f, err = os.CreateTemp(dir, "rejected-*")
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	size, lines, err = writeUnique(f, recs)
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
-		return nil, 0, 0, err
-	}
-	return f, size, lines, nil
-}
-
-func writeUnique(f io.Writer, recs block.Stream[block.Record]) (size, lines int64, err error) {
-	w := bufio.NewWriter(f)
 	var last []byte
 	for {
 		rec, err := recs.Next()
 		if err == io.EOF {
-			return size, lines, w.Flush()
+			return lines, nil
 		}
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		key := rec.Key[:len(rec.Key)-1]
 		if lines > 0 && bytes.Equal(key, last) {
@@ -156,10 +136,9 @@ func writeUnique(f io.Writer, recs block.Stream[block.Record]) (size, lines int6
 		last = append(last[:0], key...)
 		for _, part := range [][]byte{rec.Payload, {'\n'}} {
 			if _, err := w.Write(part); err != nil {
-				return 0, 0, err
+				return 0, err
 			}
 		}
-		size += int64(len(rec.Payload)) + 1
 		lines++
 	}
 }

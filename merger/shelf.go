@@ -1,10 +1,9 @@
 package merger
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
+	"io"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,8 +15,8 @@ import (
 // newRow is the origin of rows that no block holds yet.
 const newRow = -1
 
-// shelf builds blocks from rows in order, each in a file on disk, and stores
-// them. What comes out exactly as an old block was is not stored again.
+// shelf builds blocks from rows in order, each on disk until it is whole, and
+// stores them. What comes out exactly as an old block was is not stored again.
 type shelf struct {
 	ctx    context.Context
 	dir    string
@@ -30,8 +29,7 @@ type shelf struct {
 	uploads *errgroup.Group // nil: one after the other
 	written func(b catalog.Block)
 
-	file   *os.File
-	buf    *bufio.Writer
+	held   *scratch
 	w      *block.Writer
 	load   Load
 	origin int  // of the block's first row
@@ -51,25 +49,17 @@ func (s *shelf) add(r dataset.Row, origin int) error {
 		}
 	}
 	if s.w == nil {
-		if err := s.start(); err != nil {
-			return err
-		}
-		s.origin = origin
+		s.start(origin)
 	}
 	s.mixed = s.mixed || origin != s.origin
 	s.load = s.load.plus(Load{1, size})
 	return s.w.Add(r)
 }
 
-func (s *shelf) start() error {
-	f, err := os.CreateTemp(s.dir, "block-*")
-	if err != nil {
-		return fmt.Errorf("build block: %w", err)
-	}
-	s.file, s.buf = f, bufio.NewWriterSize(f, 256<<10)
-	s.w = block.NewWriter(s.buf, s.level)
-	s.load, s.mixed = Load{}, false
-	return nil
+func (s *shelf) start(origin int) {
+	s.held = newScratch(s.dir)
+	s.w = block.NewWriter(s.held, s.level)
+	s.load, s.mixed, s.origin = Load{}, false, origin
 }
 
 // cut ends the block at hand, if there is one.
@@ -77,18 +67,19 @@ func (s *shelf) cut() error {
 	if s.w == nil {
 		return nil
 	}
+	held := s.held
+	var body io.ReadSeeker
 	info, err := s.w.Close()
 	if err == nil {
-		err = s.buf.Flush()
+		body, err = held.reader()
 	}
-	file := s.file
-	s.w, s.buf, s.file = nil, nil, nil
+	s.w, s.held = nil, nil
 	if err != nil {
-		dropFile(file)
+		held.close()
 		return fmt.Errorf("build block: %w", err)
 	}
 	if s.origin != newRow && !s.mixed && info.Rows == s.old[s.origin].Rows && info.Rows > 0 {
-		dropFile(file)
+		held.close()
 		s.done = append(s.done, &s.old[s.origin])
 		return nil
 	}
@@ -96,8 +87,8 @@ func (s *shelf) cut() error {
 		FirstID: info.FirstID, LastID: info.LastID, SHA256: info.SHA256}
 	s.done = append(s.done, b)
 	store := func() error {
-		defer dropFile(file)
-		n, err := s.files.create(s.ctx, func(n int) string { return s.files.batch.BlockKey(dataset.BlockFile(n)) }, file, info.Bytes)
+		defer held.close()
+		n, err := s.files.create(s.ctx, func(n int) string { return s.files.batch.BlockKey(dataset.BlockFile(n)) }, body, info.Bytes)
 		if err == nil {
 			b.File = dataset.BlockFile(n)
 			s.written(*b)
@@ -113,10 +104,7 @@ func (s *shelf) cut() error {
 
 // empty stores a block without rows.
 func (s *shelf) empty() error {
-	if err := s.start(); err != nil {
-		return err
-	}
-	s.origin = newRow
+	s.start(newRow)
 	return s.cut()
 }
 
@@ -140,17 +128,12 @@ func (s *shelf) finish() ([]catalog.Block, error) {
 
 // abandon lets go of the block at hand; uploads under way are waited for.
 func (s *shelf) abandon() error {
-	if s.file != nil {
-		dropFile(s.file)
-		s.w, s.buf, s.file = nil, nil, nil
+	if s.held != nil {
+		s.held.close()
+		s.w, s.held = nil, nil
 	}
 	if s.uploads != nil {
 		return s.uploads.Wait()
 	}
 	return nil
-}
-
-func dropFile(f *os.File) {
-	_ = f.Close()
-	_ = os.Remove(f.Name())
 }

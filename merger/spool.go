@@ -3,40 +3,29 @@ package merger
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/siltstone-data/siltstone/block"
 )
 
-// spool is a file of records that is written once and read once, in order:
-// lengths of key and payload as varints, then both.
+// spool holds records that are written once and read once, in order: lengths
+// of key and payload as varints, then both.
 type spool struct {
-	file *os.File
-	w    *bufio.Writer
-	r    *bufio.Reader
-	rec  block.Record
+	bytes *scratch
+	r     *bufio.Reader
+	rec   block.Record
+	head  []byte
 }
 
-const spoolBuffer = 256 << 10
-
-func newSpool(dir string) (*spool, error) {
-	f, err := os.CreateTemp(dir, "spool-*")
-	if err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	return &spool{file: f, w: bufio.NewWriterSize(f, spoolBuffer)}, nil
-}
+func newSpool(dir string) *spool { return &spool{bytes: newScratch(dir)} }
 
 func (s *spool) add(key, payload []byte) error {
-	var head [2 * binary.MaxVarintLen64]byte
-	b := binary.AppendUvarint(head[:0], uint64(len(key)))
-	b = binary.AppendUvarint(b, uint64(len(payload)))
-	for _, part := range [][]byte{b, key, payload} {
-		if _, err := s.w.Write(part); err != nil {
-			return fmt.Errorf("spool: %w", err)
+	s.head = binary.AppendUvarint(s.head[:0], uint64(len(key)))
+	s.head = binary.AppendUvarint(s.head, uint64(len(payload)))
+	for _, part := range [][]byte{s.head, key, payload} {
+		if _, err := s.bytes.Write(part); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -44,13 +33,11 @@ func (s *spool) add(key, payload []byte) error {
 
 // rewind ends writing: Next gives the records.
 func (s *spool) rewind() error {
-	if err := s.w.Flush(); err != nil {
-		return fmt.Errorf("spool: %w", err)
+	r, err := s.bytes.reader()
+	if err != nil {
+		return err
 	}
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
-	s.r = bufio.NewReaderSize(s.file, spoolBuffer)
+	s.r = bufio.NewReaderSize(r, 64<<10)
 	return nil
 }
 
@@ -71,7 +58,7 @@ func (s *spool) Next() (block.Record, error) {
 		s.rec.Payload, err = s.read(s.rec.Payload, payLen)
 	}
 	if err != nil {
-		return block.Record{}, fmt.Errorf("read spool: %w", errors.Join(io.ErrUnexpectedEOF, err))
+		return block.Record{}, fmt.Errorf("read spooled rows: %w", err)
 	}
 	return s.rec, nil
 }
@@ -83,11 +70,10 @@ func (s *spool) read(buf []byte, n uint64) ([]byte, error) {
 	if uint64(cap(buf)) < n {
 		buf = make([]byte, n)
 	}
-	_, err := io.ReadFull(s.r, buf[:n])
-	return buf[:n], err
+	if _, err := io.ReadFull(s.r, buf[:n]); err != nil {
+		return buf, fmt.Errorf("cut short: %w", err)
+	}
+	return buf[:n], nil
 }
 
-func (s *spool) close() {
-	_ = s.file.Close()
-	_ = os.Remove(s.file.Name())
-}
+func (s *spool) close() { s.bytes.close() }

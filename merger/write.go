@@ -3,7 +3,6 @@ package merger
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -152,10 +151,10 @@ func (a *attempt) all(written []catalog.Block, rewritten []int) []catalog.Block 
 func (a *attempt) storeRejected(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(a.cfg.Concurrency)
-	err := a.in.rejects.files(a.dir, func(source uint32, path string) error {
+	err := a.in.rejects.files(a.dir, func(source uint32, file *scratch) error {
 		store := func() error {
-			defer os.Remove(path)
-			return putRejected(gctx, a.store, a.dir, a.sources[source].rejectedKey(a.batch), path)
+			defer file.close()
+			return putRejected(gctx, a.store, a.dir, a.sources[source].rejectedKey(a.batch), file)
 		}
 		if a.cfg.Concurrency == 1 {
 			return store()
