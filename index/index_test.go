@@ -275,7 +275,7 @@ func TestADamagedIndexIsAnErrorAndNoPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; i < len(whole); i += 7 {
+	for i := 0; i < len(whole); i += 23 {
 		broken := bytes.Clone(whole)
 		broken[i] ^= 0x55
 		use(t, s, bl, broken)
