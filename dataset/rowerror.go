@@ -32,11 +32,14 @@ func checkStart(line []byte) (open int, err error) {
 	case bytes.HasPrefix(rest, []byte{0x1f, 0x8b}):
 		return 0, rowErrorf(open, "gzip data, not JSON")
 	}
-	what := map[byte]string{
-		'[': "a JSON array", '"': "a JSON string", 'n': "null", 't': "a JSON boolean", 'f': "a JSON boolean",
-	}[rest[0]]
-	if rest[0] == '-' || rest[0] >= '0' && rest[0] <= '9' {
-		what = "a JSON number"
+	what := "a JSON array" // one that breaks off is one as well: it may be that of a whole file
+	if rest[0] != '[' {
+		what = map[jsontext.Kind]string{
+			'"': "a JSON string", '0': "a JSON number", 'n': "null", 't': "a JSON boolean", 'f': "a JSON boolean",
+		}[jsontext.Value(rest).Kind()]
+		if !jsontext.Value(rest).IsValid(strictNames) {
+			what = ""
+		}
 	}
 	if what == "" {
 		r, n := utf8.DecodeRune(rest)

@@ -78,6 +78,12 @@ func TestAStampRefusesWhatItCannotKeepAndSaysTheWayOut(t *testing.T) {
 			t.Errorf("%s: got %v", line, err)
 		}
 	}
+}
+
+func TestAStampLeavesRoomForItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large")
+	}
 	line := []byte(`{"t":"` + strings.Repeat("x", dataset.MaxLineBytes-20) + `"}`)
 	if _, err := fixedStamper().Stamp(line); err == nil {
 		t.Error("a row that is too long with its id was taken")
