@@ -34,8 +34,12 @@ type host struct {
 	*embedded.Server
 }
 
+// serve starts a server for one test, which runs beside others.
 func serve(t testing.TB) *host {
 	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		t.Parallel()
+	}
 	h := &host{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
 	h.up()
 	t.Cleanup(h.down)

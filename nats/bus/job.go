@@ -69,7 +69,10 @@ func (b *Bus) Debounce(ctx context.Context, j Job, quiet, most time.Duration) er
 	if _, err := b.publish(ctx, JobQueue, b.schedule(j, Quiet, now.Add(quiet))); err != nil {
 		return fmt.Errorf("bus: debounce %s: quiet: %w", j, err)
 	}
-	_, err := b.publish(ctx, JobQueue, b.schedule(j, Max, now.Add(max(most, quiet))), jetstream.WithExpectLastSequencePerSubject(0))
+	if most <= 0 {
+		most = quiet
+	}
+	_, err := b.publish(ctx, JobQueue, b.schedule(j, Max, now.Add(most)), jetstream.WithExpectLastSequencePerSubject(0))
 	if err != nil && !wrongSequence(err) {
 		return fmt.Errorf("bus: debounce %s: max: %w", j, err)
 	}

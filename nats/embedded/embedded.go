@@ -61,17 +61,29 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger) (*Server, error) {
 	if s.srv, err = server.NewServer(opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("nats server: %w", err), s.unlock())
 	}
-	s.srv.SetLoggerV2(&logger{log}, false, false, false)
+	l := &logger{log: log, fatal: make(chan string, 1)}
+	s.srv.SetLoggerV2(l, false, false, false)
 	s.srv.Start()
-	wait := ready
-	if d, ok := ctx.Deadline(); ok {
-		wait = min(wait, time.Until(d))
-	}
-	if !s.srv.ReadyForConnections(wait) {
-		s.Close()
-		return nil, fmt.Errorf("nats server: not ready after %s, see its log lines (address %q taken?)", wait.Round(time.Second), cfg.Listen)
+	if err := s.wait(ctx, l.fatal); err != nil {
+		return nil, errors.Join(fmt.Errorf("nats server: %w", err), s.Close())
 	}
 	return s, nil
+}
+
+// wait waits until the server takes clients or has told why it never will.
+func (s *Server) wait(ctx context.Context, fatal <-chan string) error {
+	ctx, cancel := context.WithTimeout(ctx, ready)
+	defer cancel()
+	for !s.srv.ReadyForConnections(25 * time.Millisecond) {
+		select {
+		case why := <-fatal:
+			return errors.New(why)
+		case <-ctx.Done():
+			return fmt.Errorf("not ready in time, its log lines say more: %w", ctx.Err())
+		default:
+		}
+	}
+	return nil
 }
 
 func options(cfg Config) (*server.Options, error) {
