@@ -143,7 +143,7 @@ func (b *Bus) checkServer(ctx context.Context) error {
 		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 			return fmt.Errorf("bus: NATS server %s has no JetStream for this user: start it with -js, or enable jetstream for the account: %w", version, err)
 		}
-		if d := b.lastDenied(); d != nil {
+		if d := b.deniedFor("$JS.API.INFO"); d != nil {
 			return fmt.Errorf("bus: JetStream refused: %w", d)
 		}
 		// A server that was just started answers the connection first and
@@ -208,10 +208,24 @@ func (b *Bus) onClosed(nc *nats.Conn) {
 	close(b.closed)
 }
 
-func (b *Bus) lastDenied() error {
+// deniedFor is the last permission error, if it is about a stream or subject.
+func (b *Bus) deniedFor(what string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.denied
+	if b.denied != nil && strings.Contains(b.denied.Error(), what) {
+		return b.denied
+	}
+	return nil
+}
+
+// whyLate adds to a time-out what is known about its reason.
+func (b *Bus) whyLate(what string, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		if d := b.deniedFor(what); d != nil {
+			return fmt.Errorf("%w: the server denies it: %w", err, d)
+		}
+	}
+	return err
 }
 
 // Closed is closed when the connection has ended for good: after Close, or
@@ -283,12 +297,7 @@ func (b *Bus) explain(stream string, err error) error {
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return fmt.Errorf("stream %s does not exist, `siltstone topology` creates it: %w", stream, errors.Join(ErrTopology, err))
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		if d := b.lastDenied(); d != nil {
-			return fmt.Errorf("%w (the server denied: %w)", err, d)
-		}
-	}
-	return err
+	return b.whyLate(stream, err)
 }
 
 func (b *Bus) jitter() float64 { return rand.Float64() }

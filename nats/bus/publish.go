@@ -76,7 +76,7 @@ func (b *Bus) publish(ctx context.Context, stream string, m *nats.Msg, opts ...j
 			b.metrics.published.WithLabelValues(stream, outcome).Inc()
 			return ack, nil
 		}
-		if err = b.again(ctx, stream, err, &unanswered); err != nil {
+		if err = b.again(ctx, stream, m.Subject, err, &unanswered); err != nil {
 			if !wrongSequence(err) {
 				b.metrics.published.WithLabelValues(stream, "error").Inc()
 			}
@@ -90,17 +90,17 @@ func (b *Bus) publish(ctx context.Context, stream string, m *nats.Msg, opts ...j
 }
 
 // again gives nil when a publish that failed with err should be tried again.
-func (b *Bus) again(ctx context.Context, stream string, err error, unanswered *time.Time) error {
+func (b *Bus) again(ctx context.Context, stream, subject string, err error, unanswered *time.Time) error {
 	name := b.names.stream(stream)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("stream %s: no acknowledgement: %w", name, b.explain(name, context.Cause(ctx)))
+		return fmt.Errorf("stream %s: no acknowledgement: %w", name, b.whyLate(subject, context.Cause(ctx)))
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return fmt.Errorf("stream %s: %w", name, err)
 	case errors.Is(err, context.Canceled): // reconnected
 		return nil
-	case errors.Is(err, context.DeadlineExceeded) && b.lastDenied() != nil:
-		return fmt.Errorf("stream %s: %w", name, b.explain(name, err))
+	case errors.Is(err, context.DeadlineExceeded) && b.deniedFor(subject) != nil:
+		return fmt.Errorf("stream %s: %w", name, b.whyLate(subject, err))
 	case !retryable(err):
 		return fmt.Errorf("stream %s: %w", name, err)
 	case noStream(err):
