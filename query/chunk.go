@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"iter"
 	"strings"
@@ -28,27 +29,36 @@ func chunkRows(in io.Reader, c catalog.Chunk, rejected func(Rejected)) iter.Seq2
 				yield(dataset.Row{}, err)
 				return
 			}
-			reason := line.Reject
-			if reason == "" {
-				if name := reserved(line.Row); name != "" {
-					reason = "the name \"" + name + "\" is reserved"
-				}
-			}
+			row, reason := rowOf(key, line)
 			if reason != "" {
 				if rejected != nil {
 					rejected(Rejected{Key: key, Line: line.Number, Reason: reason})
 				}
 				continue
 			}
-			row := line.Row
-			if row.ID == "" {
-				row = row.WithID(dataset.DerivedID(key, line.Number))
-			}
 			if !yield(row, nil) {
 				return
 			}
 		}
 	}
+}
+
+// rowOf gives the row of a line, with an id, or the reason why it is none.
+func rowOf(key string, line block.Line) (dataset.Row, string) {
+	if line.Reject != "" {
+		return dataset.Row{}, line.Reject
+	}
+	if name := reserved(line.Row); name != "" {
+		return dataset.Row{}, fmt.Sprintf("the name %q is reserved", name)
+	}
+	row := line.Row
+	if row.ID == "" {
+		row = row.WithID(dataset.DerivedID(key, line.Number))
+		if len(row.Raw) > dataset.MaxLineBytes {
+			return dataset.Row{}, fmt.Sprintf("longer than %d MiB with the id that it needs", dataset.MaxLineBytes>>20)
+		}
+	}
+	return row, ""
 }
 
 // reserved is the first name of a row that only siltstone may write, or "".

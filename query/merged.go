@@ -119,7 +119,7 @@ func (m *merged) recover(p *pass, cause error) error {
 	if m.redo.damaged && m.redo.given > 0 && !slices.ContainsFunc(m.blocks, m.confirms) {
 		// The bytes were wrong, rows of them are given, and the block that
 		// could confirm them is gone.
-		return fmt.Errorf("%w (%d rows of it were given)", cause, m.redo.given)
+		return fmt.Errorf("%w: %w (%d rows of it were given)", ErrDamaged, cause, m.redo.given)
 	}
 	if !ok {
 		return io.EOF
