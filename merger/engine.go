@@ -82,7 +82,7 @@ func (e *Engine) attempts(ctx context.Context, b dataset.BatchID) (Result, error
 				return res, fault.damage(a.head.Record.Generation)
 			}
 			faulty, cause = at, "changed"
-		case errors.Is(err, objstore.ErrLost):
+		case errors.Is(err, objstore.ErrLost), errors.Is(err, objstore.ErrUnknown):
 			cause = "lost"
 		case errors.Is(err, errAgain):
 			cause = "changed"
