@@ -134,7 +134,10 @@ func (b *Bus) checkServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for {
-		info, err := b.js.AccountInfo(ctx)
+		// A denied call is not answered: a short time shows it soon.
+		try, cancelTry := context.WithTimeout(ctx, time.Second)
+		info, err := b.js.AccountInfo(try)
+		cancelTry()
 		switch {
 		case err == nil && info.API.Level < apiLevel:
 			return fmt.Errorf("bus: JetStream of NATS server %s has API level %d, at least %d is needed (NATS 2.12)", version, info.API.Level, apiLevel)
@@ -148,7 +151,8 @@ func (b *Bus) checkServer(ctx context.Context) error {
 		}
 		// A server that was just started answers the connection first and
 		// JetStream a moment later.
-		if !noStream(err) || !pause(ctx, 50*time.Millisecond) {
+		late := errors.Is(err, context.DeadlineExceeded)
+		if !noStream(err) && !late || !pause(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("bus: JetStream of NATS server %s does not answer: %w", version, err)
 		}
 	}
@@ -257,21 +261,50 @@ func (b *Bus) Drain(ctx context.Context) error {
 }
 
 // connection is a context that ends when ctx does or when the connection was
-// made anew: pulls that the server knew of before are then forgotten there.
+// made anew: answers that were under way are then lost, and pulls that the
+// server knew of are forgotten there.
 func (b *Bus) connection(ctx context.Context) (context.Context, context.CancelFunc) {
-	b.mu.Lock()
-	again := b.reconnected
-	b.mu.Unlock()
+	before := b.nc.Stats().Reconnects
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
+		defer cancel()
+		for ctx.Err() == nil {
+			b.mu.Lock()
+			again := b.reconnected
+			b.mu.Unlock()
+			// The signal comes a moment after the fact: one for a reconnect from
+			// before we began is not meant.
+			if b.nc.Stats().Reconnects != before && b.nc.IsConnected() {
+				return
+			}
+			select {
+			case <-again:
+			case <-b.closed:
+				return
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// connected waits until there is a connection.
+func (b *Bus) connected(ctx context.Context) error {
+	for {
+		b.mu.Lock()
+		again := b.reconnected
+		b.mu.Unlock()
+		if b.nc.IsConnected() {
+			return nil
+		}
 		select {
 		case <-again:
 		case <-b.closed:
+			return nats.ErrConnectionClosed
 		case <-ctx.Done():
+			return fmt.Errorf("no connection to NATS: %w", context.Cause(ctx))
 		}
-		cancel()
-	}()
-	return ctx, cancel
+	}
 }
 
 // stream is a handle for direct reads of a stream.

@@ -91,18 +91,28 @@ func (k *KV) get(ctx context.Context, key string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	for n := 0; ; n++ {
-		m, err := s.GetLastMsgForSubject(ctx, k.b.names.key(k.bucket, key))
+	for start := time.Now(); ; {
+		m, err := k.last(ctx, s, key)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			return Entry{}, ErrNoKey
 		case err == nil:
 			return Entry{Key: key, Value: m.Data, Revision: m.Sequence, Created: m.Time, Deleted: deletion(m.Header)}, nil
-		// A read may be repeated; right after a restart nothing answers yet.
-		case !noStream(err) || time.Duration(n)*50*time.Millisecond > k.b.t.Publish || !pause(ctx, 50*time.Millisecond):
+		case errors.Is(err, context.Canceled) && ctx.Err() == nil: // reconnected: a read may be repeated
+		// Right after a restart nothing answers yet.
+		case !noStream(err) || time.Since(start) > k.b.t.Publish || !pause(ctx, 50*time.Millisecond):
 			return Entry{}, err
 		}
 	}
+}
+
+func (k *KV) last(ctx context.Context, s jetstream.Stream, key string) (*jetstream.RawStreamMsg, error) {
+	if err := k.b.connected(ctx); err != nil {
+		return nil, err
+	}
+	conn, cancel := k.b.connection(ctx)
+	defer cancel()
+	return s.GetLastMsgForSubject(conn, k.b.names.key(k.bucket, key))
 }
 
 // deletion reports whether a message of a bucket says that its key is gone:
@@ -204,10 +214,17 @@ func (k *KV) send(ctx context.Context, m *nats.Msg, opts []jetstream.PublishOpt)
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	for start := time.Now(); ; {
-		ack, err := k.b.js.PublishMsg(ctx, m, opts...)
+		if err := k.b.connected(ctx); err != nil {
+			return 0, err
+		}
+		conn, cancel := k.b.connection(ctx)
+		ack, err := k.b.js.PublishMsg(conn, m, opts...)
+		cancel()
 		switch {
 		case err == nil:
 			return ack.Sequence, nil
+		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+			return 0, errors.New("the answer was lost with the connection: it may have been written")
 		case wrongSequence(err):
 			return 0, ErrRevision
 		// Nobody was there to store it: safe to repeat.

@@ -105,22 +105,6 @@ func (n names) parseWhen(subject string) (schedule string, j Job, err error) {
 	return schedule, j, err
 }
 
-// parseEvent reads the subject of an event.
-func (n names) parseEvent(subject string) (ds, batch string, t dataset.EventType, err error) {
-	rest, ok := strings.CutPrefix(subject, n.subject("event", ""))
-	parts := strings.Split(rest, ".")
-	if !ok || len(parts) != 3 {
-		return "", "", "", fmt.Errorf("subject %q is no event of scope %s", subject, n.scope)
-	}
-	var out [3]string
-	for i, p := range parts {
-		if out[i], err = dataset.ParseToken(p); err != nil {
-			return "", "", "", fmt.Errorf("subject %q: %w", subject, err)
-		}
-	}
-	return out[0], out[1], dataset.EventType(out[2]), nil
-}
-
 func parseJobTokens(s string) (Job, error) {
 	kind, rest, ok := strings.Cut(s, ".")
 	if !ok || !slices.Contains(Kinds(), kind) {
