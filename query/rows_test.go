@@ -333,6 +333,7 @@ func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 	b := newBucket(t)
 	b.cut = 2000
 	text := strings.Repeat("0123456789abcdef", 256) // 4 KiB
+	// 80 MB of live rows spill out of a buffer of 64 MiB.
 	for i := range 2 {
 		lines := make([]string, 0, 10_000)
 		for j := range cap(lines) {
