@@ -254,3 +254,5 @@ func byID(rows []modelRow) []string {
 	}
 	return out
 }
+
+func errorsIsDamaged(err error) bool { return errors.Is(err, block.ErrDamaged) }
