@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/versity/versitygw/backend"
+	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
 	"github.com/versity/versitygw/s3err"
 	"github.com/versity/versitygw/s3response"
@@ -87,9 +89,32 @@ func (f *files) CompleteMultipartUpload(ctx context.Context, in *awss3.CompleteM
 	})
 	if err == nil {
 		c.etag = aws.ToString(out.ETag)
-		err = errors.Join(unsynced, f.settleFile(path, c))
+		err = errors.Join(unsynced, f.made(c))
+	}
+	if err == nil {
+		err = f.settleFile(path, c)
 	}
 	return out, version, f.refusal(createdComplete, c.key, err)
+}
+
+// UploadPart stores a part. It is made durable with the object.
+func (f *files) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*awss3.UploadPartOutput, error) {
+	out, err := f.Posix.UploadPart(ctx, in)
+	return out, f.refusal("part", aws.ToString(in.Key), err)
+}
+
+// made checks that the object is what a completion says it made. versitygw calls
+// a completion whose upload is gone a success as soon as there is any object. The
+// caller has the key's lock.
+func (f *files) made(c change) error {
+	etag, err := meta.XattrMeta{}.RetrieveAttribute(nil, filepath.Join(f.root, c.bucket), c.key, "etag")
+	if err != nil && !errors.Is(err, meta.ErrNoSuchKey) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if string(etag) != c.etag {
+		return s3err.GetAPIError(s3err.ErrNoSuchUpload)
+	}
+	return nil
 }
 
 // CopyObject copies an object.
@@ -199,10 +224,13 @@ func (f *files) tell(c change) error {
 // error here: versitygw would print it to the terminal.
 func (f *files) refusal(what, key string, err error) error {
 	var known s3err.S3Error
-	if err == nil || errors.As(err, &known) {
-		return err
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return known // as it is: versitygw does not look into a chain
 	}
-	if !errors.Is(err, context.Canceled) {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, io.ErrUnexpectedEOF) { // the client has gone
 		f.log.Error("request failed", "request", what, "key", key, "error", err)
 	}
 	return s3err.GetAPIError(s3err.ErrInternalError)

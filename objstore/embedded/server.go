@@ -121,6 +121,7 @@ func (s *Server) takeFolder() error {
 	if err := (meta.XattrMeta{}).Test(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoAttributes, err)
 	}
+	sweep(dir, time.Now(), s.log)
 	// The folder's own name, and those above that MkdirAll may have made; a
 	// folder that this process may not read was not made by it.
 	for d := filepath.Dir(dir); d != filepath.Dir(d); d = filepath.Dir(d) {

@@ -48,7 +48,7 @@ func judge(err error, sent bool) verdict {
 	switch codeOf(err) {
 	case "SlowDown", "TooManyRequests", "TooManyRequestsException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "BandwidthLimitExceeded":
 		return verdict{kind: throttled}
-	case "ConditionalRequestConflict", "OperationAborted":
+	case "ConditionalRequestConflict", "OperationAborted", "Conflict": // the last is what an answer without a code becomes
 		return verdict{kind: conflict}
 	case "PreconditionFailed", "NoSuchKey", "NoSuchUpload", "NoSuchBucket", "NotImplemented":
 		return verdict{kind: final}
@@ -62,13 +62,11 @@ func judge(err error, sent bool) verdict {
 		return verdict{kind: throttled, unsure: true} // a proxy may say that after passing the request on
 	case status == http.StatusNotImplemented:
 		return verdict{kind: final}
-	case status == http.StatusConflict && codeOf(err) == "":
-		return verdict{kind: conflict}
 	case status >= 500, status == http.StatusRequestTimeout:
 		return verdict{kind: transient, unsure: true}
 	case errors.As(err, new(*smithy.DeserializationError)), errors.Is(err, errAnswer), errors.Is(err, errStalled):
 		return verdict{kind: transient, unsure: sent}
-	case status != 0:
+	case status != 0 && status/100 != 2: // a 2xx that is an error broke off
 		return verdict{kind: final}
 	case sent, isNetwork(err):
 		return verdict{kind: transient, unsure: sent}
@@ -87,12 +85,7 @@ func codeOf(err error) string {
 	if !errors.As(err, &api) {
 		return ""
 	}
-	switch code := api.ErrorCode(); code {
-	case "UnknownError", "Unknown": // the SDK's words for an answer without a code
-		return ""
-	default:
-		return code
-	}
+	return api.ErrorCode()
 }
 
 func statusOf(err error) int {

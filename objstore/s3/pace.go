@@ -59,7 +59,7 @@ func (p *pace) wait(ctx context.Context) (time.Time, error) {
 func (p *pace) refused(started time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if started.Before(p.wide) {
+	if !started.After(p.wide) {
 		return
 	}
 	p.wide = p.now()

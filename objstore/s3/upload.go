@@ -66,11 +66,7 @@ func (s *Store) multipart(ctx context.Context, want objstore.Info, r io.ReadSeek
 	if err != nil {
 		return objstore.Info{}, err
 	}
-	info, err := s.complete(ctx, want, id, parts, r, c)
-	if err != nil {
-		return objstore.Info{}, err
-	}
-	return s.verify(ctx, want, info)
+	return s.complete(ctx, want, id, parts, r, c)
 }
 
 func (s *Store) createUpload(ctx context.Context, key string) (string, error) {
@@ -169,7 +165,7 @@ func (s *Store) complete(ctx context.Context, want objstore.Info, id string, par
 	})
 	switch {
 	case err == nil:
-		return info, nil
+		return s.verify(ctx, info, unsure, r)
 	case unsure:
 		return s.settle(ctx, want, r, err)
 	case errors.Is(err, errAgain):
@@ -179,18 +175,21 @@ func (s *Store) complete(ctx context.Context, want objstore.Info, id string, par
 }
 
 // verify looks at what a completed upload has left: stores have said 200 to a
-// completion that failed.
-func (s *Store) verify(ctx context.Context, want, info objstore.Info) (objstore.Info, error) {
-	found, err := s.head(ctx, want.Key)
+// completion that failed, and to the repetition of one whose object somebody had
+// replaced.
+func (s *Store) verify(ctx context.Context, info objstore.Info, unsure bool, r io.ReadSeeker) (objstore.Info, error) {
+	found, err := s.head(ctx, info.Key)
 	switch {
 	case errors.Is(err, objstore.ErrNotFound):
 		return objstore.Info{}, fmt.Errorf("%w: completed, and then there is no object", objstore.ErrUnknown)
 	case err != nil:
 		return objstore.Info{}, fmt.Errorf("%w: completed; looking at it: %w", objstore.ErrUnknown, stripped(err))
-	case found.ETag == info.ETag && found.Size != want.Size:
-		return objstore.Info{}, fmt.Errorf("%w: the store made %d bytes of %d", objstore.ErrUnknown, found.Size, want.Size)
+	case found.ETag == info.ETag && found.Size != info.Size:
+		return objstore.Info{}, fmt.Errorf("%w: the store made %d bytes of %d", objstore.ErrUnknown, found.Size, info.Size)
+	case found.ETag != info.ETag && unsure:
+		return s.settle(ctx, info, r, errors.New("completed, and the object has another ETag"))
 	}
-	return info, nil // another ETag: somebody has written since
+	return info, nil // another ETag after a clear answer: somebody has written since
 }
 
 // abortUpload gives up the parts, also when ctx has ended.
