@@ -58,7 +58,7 @@ func TestLinesAreCutWhereverReadsEnd(t *testing.T) {
 			[]string{"1@0 a", "2@11 !a byte order mark, which only the start of a file may have (files put together with cat?) (at byte 0)"}},
 		"many lines for one object (B011)": {"{\n\"id\":\"a\"\n}\n", []string{
 			"1@0 !the line ends inside the object: cut off, or one object over several lines (at byte 1)",
-			"2@2 !a JSON string: siltstone reads one object per line (at byte 0)",
+			`2@2 !not JSON: it starts with '"'; siltstone reads one object per line (at byte 0)`,
 			"3@11 !not JSON: it starts with '}'; siltstone reads one object per line (at byte 0)"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,6 +24,9 @@ const runBlock = 64 << 10 // memory per open run is about twice that
 
 var errRun = errors.New("spill file is damaged")
 
+// createTemp is a variable so that tests can fill the disk.
+var createTemp = os.CreateTemp
+
 // runWriter writes a run.
 type runWriter struct {
 	run
@@ -33,7 +36,7 @@ type runWriter struct {
 }
 
 func createRun(dir string) (*runWriter, error) {
-	f, err := os.CreateTemp(dir, "sort-*.run")
+	f, err := createTemp(dir, "sort-*.run")
 	if err != nil {
 		return nil, fmt.Errorf("spill: %w", err)
 	}
