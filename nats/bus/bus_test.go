@@ -23,7 +23,7 @@ var quick = bus.Timing{
 	AckWait: time.Second, ClaimTTL: time.Second, LeadTTL: time.Second,
 	JobWait: 20 * time.Millisecond, JobMaxWait: 50 * time.Millisecond, Tries: 3,
 	Wait: 10 * time.Millisecond, MaxWait: 30 * time.Millisecond, Deliveries: 5,
-	Publish: 2 * time.Second,
+	Publish: time.Second,
 }
 
 // host is a server that can be taken down and brought back at one address.
@@ -109,12 +109,16 @@ func (h *host) connect(set ...func(*bus.Config)) *bus.Bus {
 // eventually waits for a condition.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	again := time.NewTicker(3 * time.Millisecond)
+	defer again.Stop()
 	for !ok() {
-		if time.Now().After(deadline) {
+		select {
+		case <-deadline.C:
 			t.Fatalf("never happened: %s", what)
+		case <-again.C:
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 
@@ -142,7 +146,7 @@ func background(t testing.TB, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// log is a list that goroutines append to.
+// list is what goroutines append to.
 type list[T any] struct {
 	mu    sync.Mutex
 	items []T
