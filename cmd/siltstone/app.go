@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/siltstone-data/siltstone/nats/bus"
+	"github.com/siltstone-data/siltstone/objstore"
+	"github.com/siltstone-data/siltstone/objstore/s3"
+	"github.com/siltstone-data/siltstone/producers"
+)
+
+// app is what commands run with: settings, streams, the store and the bus.
+type app struct {
+	settings
+	dir            string // absolute folder of `siltstone up`
+	workDir        string // absolute folder for spill files
+	json           bool
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	log            *slog.Logger
+	registry       *prometheus.Registry
+	store          objstore.Store // nil for commands without one
+
+	bus *bus.Bus // opened by connect
+}
+
+// storeless are the commands that run without a configured store.
+var storeless = map[string]bool{"up": true, "version": true}
+
+func newApp(c cli, command string, stdin io.Reader, stdout, stderr io.Writer) (*app, error) {
+	dir, err := absolute(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	from, err := sources(dir)
+	if err != nil {
+		return nil, err
+	}
+	set, err := loadSettings(from)
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := absolute(os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	a := &app{
+		settings: set, dir: dir, workDir: tmp, json: c.JSON,
+		stdin: stdin, stdout: stdout, stderr: stderr,
+		log:      newLogger(set, stderr),
+		registry: prometheus.NewRegistry(),
+	}
+	if storeless[command] {
+		return a, nil
+	}
+	if set.Bucket == "" {
+		return nil, fmt.Errorf("no store: start one with `siltstone up` (looked for %s/env), or set S3_BUCKET and the AWS settings", dir)
+	}
+	return a, a.openStore(context.Background())
+}
+
+func newLogger(s settings, w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: s.logLevel}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// openStore makes the client of the configured store; it sends nothing yet.
+func (a *app) openStore(ctx context.Context) error {
+	client, err := s3.Open(ctx, s3.Config{
+		Bucket: a.Bucket, Endpoint: a.Endpoint, Region: a.Region,
+		AccessKey: a.AccessKey, SecretKey: a.SecretKey, SessionToken: a.SessionToken,
+	}, a.log, a.registry)
+	if err != nil {
+		return err
+	}
+	a.store = objstore.WithPrefix(client, a.Prefix)
+	return nil
+}
+
+// connect joins the bus; it is an error where no NATS is configured.
+func (a *app) connect(ctx context.Context) (*bus.Bus, error) {
+	if a.bus != nil {
+		return a.bus, nil
+	}
+	if a.NATSURL == "" {
+		return nil, errors.New("no NATS server: start one with `siltstone up`, or set NATS_URL")
+	}
+	b, err := bus.Connect(ctx, bus.Config{URL: a.NATSURL, Creds: a.NATSCreds, Scope: bus.Scope(a.Bucket, a.Prefix)}, a.log, a.registry)
+	if err != nil {
+		return nil, err
+	}
+	a.bus = b
+	return b, nil
+}
+
+// announcer gives writers the bus, or nothing and one warning: a chunk that
+// nobody announces is found by the store's notification or the reconciler.
+func (a *app) announcer(ctx context.Context) producers.Announcer {
+	b, err := a.connect(ctx)
+	if err != nil {
+		a.log.Warn("writing without announcing; the store's notifications or the reconciler will find the rows", "err", err)
+		return nil
+	}
+	return b
+}
+
+func (a *app) close() {
+	if a.bus != nil {
+		a.bus.Close()
+	}
+}
+
+// printJSON writes one machine-readable result to stdout.
+func (a *app) printJSON(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

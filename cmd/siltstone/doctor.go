@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/siltstone-data/siltstone/objstore"
+)
+
+type doctorCmd struct{}
+
+// Help shows an example.
+func (doctorCmd) Help() string {
+	return `Writes and deletes a few small objects under _doctor/. Ends with 1 when a check fails.
+
+Example:
+  siltstone doctor`
+}
+
+// check is one thing that doctor looks at. A note is told and is no failure.
+type check struct {
+	Name   string `json:"check"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// Run makes every check, also after one has failed.
+func (doctorCmd) Run(ctx context.Context, a *app) error {
+	d := doctor{app: a, dir: "_doctor/" + rand.Text() + "/"}
+	failed := 0
+	for _, c := range []struct {
+		name string
+		run  func(context.Context) (string, error)
+	}{
+		{"endpoint and credentials", d.list},
+		{"write, read, delete", d.roundTrip},
+		{"conditional writes", d.conditions},
+		{"clock", d.clock},
+		{"NATS and its streams", d.streams},
+		{"notifications", d.notifications},
+		{"disk for spill files", d.disk},
+	} {
+		detail, err := c.run(ctx)
+		res := check{c.name, err == nil, detail}
+		mark := "ok  "
+		if err != nil {
+			failed++
+			res.Detail, mark = err.Error(), "FAIL"
+		}
+		if a.json {
+			if err := a.printJSON(res); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(a.stdout, "%s  %-26s %s\n", mark, res.Name, res.Detail)
+	}
+	if failed > 0 {
+		return exit(exitFailed, fmt.Errorf("%d checks failed", failed))
+	}
+	return nil
+}
+
+// doctor holds what the checks share: a folder of their own in the store.
+type doctor struct {
+	*app
+	dir string
+}
+
+func (d doctor) list(ctx context.Context) (string, error) {
+	for _, err := range d.store.Dirs(ctx, "") {
+		if err != nil {
+			return "", fmt.Errorf("list bucket %s (needs s3:ListBucket): %w", d.Bucket, err)
+		}
+		break
+	}
+	return fmt.Sprintf("bucket %s at %s", d.Bucket, d.where()), nil
+}
+
+func (d doctor) where() string {
+	if d.Endpoint == "" {
+		return "AWS, region " + d.Region
+	}
+	return d.Endpoint
+}
+
+func (d doctor) roundTrip(ctx context.Context) (string, error) {
+	key := d.dir + "round trip+ü"
+	if _, err := d.store.Put(ctx, key, []byte("siltstone"), objstore.Condition{}); err != nil {
+		return "", fmt.Errorf("put (needs s3:PutObject): %w", err)
+	}
+	if b, _, err := objstore.ReadAll(ctx, d.store, key); err != nil {
+		return "", fmt.Errorf("get (needs s3:GetObject): %w", err)
+	} else if string(b) != "siltstone" {
+		return "", fmt.Errorf("read back %q, want what was written", b)
+	}
+	if err := d.store.Delete(ctx, key); err != nil {
+		return "", fmt.Errorf("delete (needs s3:DeleteObject): %w", err)
+	}
+	return "read back what was written", nil
+}
+
+// conditions tries what every commit rests on. A store that fails here would
+// lose rows without a word.
+func (d doctor) conditions(ctx context.Context) (string, error) {
+	key := d.dir + "condition"
+	first, err := d.store.Put(ctx, key, []byte("1"), objstore.IfAbsent())
+	if err != nil {
+		return "", fmt.Errorf("create: %w", err)
+	}
+	if _, err := d.store.Put(ctx, key, []byte("2"), objstore.IfAbsent()); !errors.Is(err, objstore.ErrLost) {
+		return "", fmt.Errorf("a second create of one key gave %v; If-None-Match is not honoured", err)
+	}
+	if _, err := d.store.Put(ctx, key, []byte("3"), objstore.IfMatch(first.ETag)); err != nil {
+		return "", fmt.Errorf("overwrite of the version that was read: %w", err)
+	}
+	if _, err := d.store.Put(ctx, key, []byte("4"), objstore.IfMatch(first.ETag)); !errors.Is(err, objstore.ErrLost) {
+		return "", fmt.Errorf("an overwrite of an old version gave %v; If-Match is not honoured", err)
+	}
+	if err := d.store.Delete(ctx, key); err != nil {
+		return "", err
+	}
+	if _, err := d.store.Put(ctx, key, []byte("5"), objstore.IfMatch(first.ETag)); !errors.Is(err, objstore.ErrNotFound) && !errors.Is(err, objstore.ErrLost) {
+		return "", fmt.Errorf("an overwrite of a deleted object gave %v; If-Match is not honoured", err)
+	}
+	if _, err := d.store.Put(ctx, key, []byte("6"), objstore.IfAbsent()); err != nil {
+		return "", fmt.Errorf("create after delete: %w", err)
+	}
+	return "create once, compare and swap", d.store.Delete(ctx, key)
+}
+
+// clockSkew is what doctor calls wrong. Nothing correct rests on clocks, but
+// _created_at and the grace periods are read from them.
+const clockSkew = 30 * time.Second
+
+func (d doctor) clock(ctx context.Context) (string, error) {
+	key := d.dir + "clock"
+	before := time.Now()
+	if _, err := d.store.Put(ctx, key, nil, objstore.Condition{}); err != nil {
+		return "", err
+	}
+	defer func() { _ = d.store.Delete(ctx, key) }()
+	for info, err := range d.store.List(ctx, key, "") {
+		if err != nil {
+			return "", err
+		}
+		skew := info.Modified.Sub(before).Round(time.Second)
+		if skew.Abs() > clockSkew {
+			return "", fmt.Errorf("the store's clock is %s from this machine's", skew)
+		}
+		return fmt.Sprintf("within %s of the store's", clockSkew), nil
+	}
+	return "", errors.New("an object just written is not in the listing")
+}
+
+func (d doctor) streams(ctx context.Context) (string, error) {
+	b, err := d.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	diff, err := b.Topology(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	if len(diff) > 0 {
+		return "", fmt.Errorf("streams differ from what this build wants; siltstone topology --dry-run shows how:\n%s", diff)
+	}
+	return "as this build wants them", nil
+}
+
+// notificationWait is how long doctor waits for a notification of its own put.
+const notificationWait = 10 * time.Second
+
+func (d doctor) notifications(ctx context.Context) (string, error) {
+	b, err := d.connect(ctx)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, notificationWait)
+	defer cancel()
+	key := d.dir + "notify"
+	defer func() { _ = d.store.Delete(context.WithoutCancel(ctx), key) }()
+	seen, err := b.AwaitNotification(ctx, []byte("notify"), func() error {
+		_, err := d.store.Put(ctx, key, nil, objstore.Condition{})
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "", fmt.Errorf("no notification of a put came within %s: rows of writers that do not announce are found by the reconciler only", notificationWait)
+	}
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d ms after the put", seen.Milliseconds()), nil
+}
+
+// diskWanted is what a merge of many unsorted chunks may need for a while.
+const diskWanted = 10e9
+
+func (d doctor) disk(context.Context) (string, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(d.workDir, &st); err != nil {
+		return "", fmt.Errorf("%s: %w", d.workDir, err)
+	}
+	free := int64(st.Bavail) * int64(st.Bsize)
+	if free < diskWanted {
+		return "", fmt.Errorf("%s has %s free; a large merge may need %s", d.workDir, size(free), size(diskWanted))
+	}
+	return fmt.Sprintf("%s has %s free", d.workDir, size(free)), nil
+}

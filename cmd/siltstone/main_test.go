@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+)
+
+// The test binary is also the program: started with argsEnv set it runs main
+// with those arguments, so that tests can start, kill and restart real
+// processes of the code at hand.
+const (
+	argsEnv   = "SILTSTONE_TEST_ARGS"
+	notifyEnv = "SILTSTONE_TEST_NOTIFY" // what becomes of the store's notifications
+)
+
+func TestMain(m *testing.M) {
+	raw, child := os.LookupEnv(argsEnv)
+	if !child {
+		os.Exit(m.Run())
+	}
+	var args []string
+	if err := json.Unmarshal([]byte(raw), &args); err != nil {
+		panic(err)
+	}
+	if mode := os.Getenv(notifyEnv); mode != "" {
+		notifyVia = disturb(mode)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// command is a siltstone process that is not started yet.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	raw, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Dir = t.TempDir() // no .env of this folder
+	cmd.Env = append(cleanEnv(), argsEnv+"="+string(raw))
+	return cmd
+}
+
+// cleanEnv is the environment without the settings of whoever runs the tests.
+func cleanEnv() []string {
+	env := []string{"LOG_LEVEL=warn"}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// result is what a finished command left.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// finished runs a command to its end.
+func finished(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	cmd := command(t, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewBufferString(stdin), &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// must is finished for commands that have to succeed.
+func must(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	r := finished(t, stdin, args...)
+	if r.code != 0 {
+		t.Fatalf("siltstone %v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
+	}
+	return r.stdout
+}
+
+// disturb makes a store's notifications go wrong in the named way.
+func disturb(mode string) func(notifyFunc) notifyFunc {
+	return func(next notifyFunc) notifyFunc {
+		switch mode {
+		case "off":
+			return func(context.Context, []byte) error { return nil }
+		case "doubled":
+			return func(ctx context.Context, p []byte) error {
+				if err := next(ctx, p); err != nil {
+					return err
+				}
+				return next(ctx, p)
+			}
+		case "reversed":
+			return reversed(next)
+		}
+		panic(fmt.Sprintf("unknown way to disturb notifications: %q", mode))
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// progress shows how far long work is. It is safe for concurrent use.
+type progress interface {
+	Add(n int64)
+	Done()
+}
+
+// progress starts a bar on a terminal, and nothing elsewhere. total is in the
+// unit of Add, -1 where it is not known.
+func (a *app) progress(label string, total int64) progress {
+	f, ok := a.stderr.(*os.File)
+	if !ok || a.json || !term.IsTerminal(int(f.Fd())) {
+		return noProgress{}
+	}
+	return bar{progressbar.NewOptions64(total,
+		progressbar.OptionSetDescription(label),
+		progressbar.OptionSetWriter(io.Writer(f)),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionThrottle(100e6),
+		progressbar.OptionClearOnFinish(),
+	)}
+}
+
+type bar struct{ b *progressbar.ProgressBar }
+
+func (b bar) Add(n int64) { _ = b.b.Add64(n) }
+func (b bar) Done()       { _ = b.b.Finish() }
+
+type noProgress struct{}
+
+func (noProgress) Add(int64) {}
+func (noProgress) Done()     {}

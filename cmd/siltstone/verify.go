@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/siltstone-data/siltstone/merger"
+)
+
+type verifyCmd struct {
+	Target string `arg:"" help:"Dataset, or DATASET/BATCH."`
+}
+
+// Help shows an example.
+func (verifyCmd) Help() string {
+	return `Reads every block, digest file and live chunk back: order, counts, ids, digests, orphans.
+Ends with 1 when something is wrong. What is merely unfinished is a note.
+
+Example:
+  siltstone verify jargon-file`
+}
+
+// Run verifies the batches one after the other and tells all problems.
+func (c *verifyCmd) Run(ctx context.Context, a *app) error {
+	ids, err := targets(ctx, a, c.Target)
+	if err != nil {
+		return err
+	}
+	bar := a.progress("verify", int64(len(ids)))
+	problems := 0
+	for _, id := range ids {
+		rep, err := merger.Verify(ctx, a.store, id)
+		if err != nil {
+			return fmt.Errorf("verify %s: %w", id, err)
+		}
+		bar.Add(1)
+		problems += len(rep.Problems)
+		if a.json {
+			if err := a.printJSON(rep); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, p := range rep.Problems {
+			fmt.Fprintf(a.stdout, "PROBLEM  %s: %s\n", p.Key, p.What)
+		}
+		for _, n := range rep.Notes {
+			fmt.Fprintf(a.stdout, "note     %s: %s\n", n.Key, n.What)
+		}
+		fmt.Fprintf(a.stdout, "%s: generation %d, %d rows in %d blocks, %d live chunks, %d problems\n",
+			id, rep.Generation, rep.Rows, rep.Blocks, rep.LiveChunks, len(rep.Problems))
+	}
+	bar.Done()
+	if problems > 0 {
+		return exit(exitFailed, fmt.Errorf("%d problems found", problems))
+	}
+	return nil
+}
