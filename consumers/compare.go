@@ -10,6 +10,7 @@ import (
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/index"
 	"github.com/siltstone-data/siltstone/nats/bus"
 	"github.com/siltstone-data/siltstone/objstore"
 )
@@ -21,6 +22,7 @@ type difference struct {
 	commit *objstore.Info  // a commit record that may be newer than its entry
 	runs   []objstore.Info // manifests that may say something new
 	stale  bool            // a chunk lies there longer than any merge may wait
+	index  bool            // the record has no summary of its generation yet
 	fresh  bool            // something was written a moment ago
 }
 
@@ -35,16 +37,13 @@ func (r *Reconciler) compare(ctx context.Context, v view, now, young time.Time) 
 	for _, b := range v.recent {
 		r.heat(now, batchRegions(b)...)
 	}
-	late := map[dataset.BatchID]bool{}
+	late := map[bus.Job]bool{}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for _, b := range sortedBatches(diffs) {
 		d := diffs[b]
 		if d.fresh {
 			r.heat(now, batchRegions(b)...)
-		}
-		if d.stale {
-			late[b] = true
 		}
 		g.Go(func() error {
 			err := r.repair(gctx, b, d, now)
@@ -58,6 +57,14 @@ func (r *Reconciler) compare(ctx context.Context, v view, now, young time.Time) 
 	}
 	if err := g.Wait(); err != nil {
 		return err
+	}
+	for b, d := range diffs {
+		if d.stale {
+			late[bus.Job{Kind: bus.KindMerge, Batch: b}] = true
+		}
+		if d.index {
+			late[bus.Job{Kind: bus.KindIndex, Batch: b}] = true
+		}
 	}
 	return r.nudge(ctx, late)
 }
@@ -117,17 +124,16 @@ func (r *Reconciler) differences(v view, now, young time.Time) map[dataset.Batch
 // repair brings catalog and schedules in line with what a page shows of a
 // batch, and then announces it.
 func (r *Reconciler) repair(ctx context.Context, b dataset.BatchID, d *difference, now time.Time) error {
-	var events []dataset.Event
-	due := false
-	if d.commit != nil || len(d.gone) > 0 {
-		e, err := r.commit(ctx, b, d, now)
-		if err != nil {
-			return err
-		}
-		events = append(events, e...)
+	if d.commit == nil && len(d.gone)+len(d.unseen)+len(d.runs) == 0 {
+		return nil
 	}
+	h, events, err := r.commit(ctx, b, d, now)
+	if err != nil {
+		return err
+	}
+	due := false
 	if len(d.unseen) > 0 {
-		lives, err := r.ledger.add(ctx, b, d.unseen)
+		lives, err := r.ledger.add(ctx, h, d.unseen)
 		if err != nil {
 			return err
 		}
@@ -139,7 +145,7 @@ func (r *Reconciler) repair(ctx context.Context, b dataset.BatchID, d *differenc
 		r.tell(b, foundChunk, len(lives))
 	}
 	if len(d.runs) > 0 {
-		e, news, err := r.runs(ctx, b, d.runs)
+		e, news, err := r.runs(ctx, h, d.runs)
 		if err != nil {
 			return err
 		}
@@ -156,18 +162,33 @@ func (r *Reconciler) repair(ctx context.Context, b dataset.BatchID, d *differenc
 			return err
 		}
 	}
-	r.settleAll(b, d)
-	return nil
-}
-
-// settleAll notes what was looked at and dealt with to the end.
-func (r *Reconciler) settleAll(b dataset.BatchID, d *difference) {
-	if d.commit != nil {
-		r.settle(r.version("commit", d.commit.Key, d.commit.ETag))
-	}
 	for _, m := range d.runs {
 		r.settle(r.version("run", m.Key, m.ETag))
 	}
+	if d.commit == nil {
+		return nil
+	}
+	if indexed, err := r.indexed(ctx, h); err != nil || !indexed {
+		// An announcement may get lost after the catalog was written; what is
+		// missing in the end is the index.
+		d.index = err == nil && now.Sub(h.Record.CommittedAt) > 2*r.cfg.MaxAge
+		return err
+	}
+	r.settle(r.version("commit", d.commit.Key, d.commit.ETag))
+	return nil
+}
+
+// indexed reports whether an indexer has been at work since the record was
+// committed, or need not.
+func (r *Reconciler) indexed(ctx context.Context, h catalog.Head) (bool, error) {
+	if !h.Exists() {
+		return true, nil
+	}
+	m, err := index.ReadMeta(ctx, r.store, h.Record.ID())
+	if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, index.ErrDamaged) {
+		return false, nil
+	}
+	return m.Generation >= h.Record.Generation, err
 }
 
 func (r *Reconciler) tell(b dataset.BatchID, what string, n int) {
@@ -179,23 +200,20 @@ func (r *Reconciler) tell(b dataset.BatchID, what string, n int) {
 
 // commit writes the generation of the record, and then removes entries whose
 // object is gone, by the revision that was read before the listing.
-func (r *Reconciler) commit(ctx context.Context, b dataset.BatchID, d *difference, now time.Time) ([]dataset.Event, error) {
+func (r *Reconciler) commit(ctx context.Context, b dataset.BatchID, d *difference, now time.Time) (h catalog.Head, events []dataset.Event, err error) {
 	h, changed, err := r.ledger.sync(ctx, b)
-	if err != nil {
-		return nil, err
+	if err == nil && changed {
+		h, _, err = r.ledger.batch(ctx, b)
 	}
-	var events []dataset.Event
+	if err != nil {
+		return h, nil, err
+	}
 	switch {
-	case changed:
-		if h, _, err = r.ledger.batch(ctx, b); err != nil {
-			return nil, err
+	case changed && h.Exists():
+		if now.Sub(h.Record.CommittedAt) > r.cfg.Quiet { // else its event is on its way
+			r.tell(b, foundCommit, 1)
 		}
-		if h.Exists() {
-			if now.Sub(h.Record.CommittedAt) > r.cfg.Quiet {
-				r.tell(b, foundCommit, 1)
-			}
-			events = append(events, mergeEvent(h))
-		}
+		events = append(events, mergeEvent(h))
 	case !h.Exists() && d.commit != nil:
 		r.settle(r.version("foreign", d.commit.Key, d.commit.ETag))
 	}
@@ -206,7 +224,7 @@ func (r *Reconciler) commit(ctx context.Context, b dataset.BatchID, d *differenc
 		}
 		ok, err := remove(ctx, r.ledger.kv, e.entry.Key, e.entry.Revision)
 		if err != nil {
-			return nil, err
+			return h, nil, err
 		}
 		if ok {
 			n++
@@ -215,16 +233,13 @@ func (r *Reconciler) commit(ctx context.Context, b dataset.BatchID, d *differenc
 	// Mostly these are absorbed chunks whose event is a moment late; there is
 	// nothing to be done about it but to count.
 	r.found.WithLabelValues(foundGone).Add(float64(n))
-	return events, nil
+	return h, events, nil
 }
 
 // runs reads the manifests that the record does not know as closed. news says
 // that the list in force for deduplication is another than the record's.
-func (r *Reconciler) runs(ctx context.Context, b dataset.BatchID, manifests []objstore.Info) (events []dataset.Event, news bool, err error) {
-	h, err := catalog.ReadHead(ctx, r.store, b)
-	if err != nil {
-		return nil, false, err
-	}
+func (r *Reconciler) runs(ctx context.Context, h catalog.Head, manifests []objstore.Info) (events []dataset.Event, news bool, err error) {
+	b := h.Record.ID()
 	runs := make(map[dataset.Run]catalog.RunState, len(h.Record.Runs))
 	maps.Copy(runs, h.Record.Runs)
 	for _, info := range manifests {
@@ -258,10 +273,10 @@ func (r *Reconciler) schedule(ctx context.Context, b dataset.BatchID) error {
 	return r.bus.Debounce(ctx, bus.Job{Kind: bus.KindMerge, Batch: b}, r.cfg.Quiet, r.cfg.MaxAge)
 }
 
-// nudge schedules batches whose chunks lie there longer than any merge may
-// wait, unless a job of theirs is on its way or was given up: that one is for a
-// person to look at, and a trigger would start it again and again.
-func (r *Reconciler) nudge(ctx context.Context, late map[dataset.BatchID]bool) error {
+// nudge makes jobs due for what lies there longer than any job may wait, unless
+// one is on its way or was given up: that one is for a person to look at, and a
+// trigger would start it again and again.
+func (r *Reconciler) nudge(ctx context.Context, late map[bus.Job]bool) error {
 	if len(late) == 0 {
 		return nil
 	}
@@ -269,15 +284,13 @@ func (r *Reconciler) nudge(ctx context.Context, late map[dataset.BatchID]bool) e
 		if err != nil {
 			return err
 		}
-		if s.Job.Kind == bus.KindMerge {
-			delete(late, s.Job.Batch)
-		}
+		delete(late, s.Job)
 	}
-	for _, b := range sortedBatches(late) {
-		if err := r.schedule(ctx, b); err != nil {
+	for j := range late {
+		if err := r.bus.Debounce(ctx, j, r.cfg.Quiet, r.cfg.MaxAge); err != nil {
 			return err
 		}
-		r.tell(b, foundJob, 1)
+		r.tell(j.Batch, foundJob, 1)
 	}
 	return nil
 }

@@ -258,12 +258,10 @@ type listed struct {
 }
 
 // add enters chunks of one batch that a listing shows: chunk for many at once,
-// with the listing in place of a look at each. It gives those that are live.
-func (l *ledger) add(ctx context.Context, b dataset.BatchID, chunks []listed) ([]catalog.Chunk, error) {
-	h, _, err := l.sync(ctx, b)
-	if err != nil {
-		return nil, err
-	}
+// with the listing in place of a look at each. h was read after that listing. It
+// gives those that are live.
+func (l *ledger) add(ctx context.Context, h catalog.Head, chunks []listed) (lives []catalog.Chunk, err error) {
+	b := h.Record.ID()
 	written := make([]bool, len(chunks))
 	for i, c := range chunks {
 		if isAbsorbed(h, c.chunk) {
@@ -277,7 +275,6 @@ func (l *ledger) add(ctx context.Context, b dataset.BatchID, chunks []listed) ([
 	if h, _, err = l.sync(ctx, b); err != nil {
 		return nil, err
 	}
-	var lives []catalog.Chunk
 	for i, c := range chunks {
 		if !isAbsorbed(h, c.chunk) {
 			lives = append(lives, c.chunk)
