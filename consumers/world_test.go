@@ -48,7 +48,7 @@ func serve(t *testing.T, dir string) (*bus.Bus, func()) {
 	}
 	b, err := bus.Connect(t.Context(), bus.Config{Server: s, Scope: "test", Timing: bus.Timing{
 		Wait: 5 * time.Millisecond, MaxWait: 20 * time.Millisecond, JobWait: 10 * time.Millisecond,
-		LeadTTL: time.Second, ClaimTTL: time.Second}}, logger(), nil)
+		ClaimTTL: time.Second}}, logger(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
