@@ -45,8 +45,14 @@ type Condition struct {
 // IfAbsent lets a put succeed only where no object has the key.
 func IfAbsent() Condition { return Condition{ifAbsent: true} }
 
-// IfMatch lets a put succeed only over the version with this ETag.
-func IfMatch(etag string) Condition { return Condition{ifMatch: etag} }
+// IfMatch lets a put succeed only over the version with this ETag. No version
+// has the empty one: such a put never succeeds, rather than always.
+func IfMatch(etag string) Condition {
+	if etag == "" {
+		etag = "none"
+	}
+	return Condition{ifMatch: etag}
+}
 
 // Absent reports whether the condition asks for a free key.
 func (c Condition) Absent() bool { return c.ifAbsent }
@@ -54,7 +60,8 @@ func (c Condition) Absent() bool { return c.ifAbsent }
 // Match is the ETag the condition asks for, or "".
 func (c Condition) Match() string { return c.ifMatch }
 
-// Span selects what a Get reads.
+// Span selects what a Get reads. One that starts past the last byte is an error;
+// one that reaches past it stops there.
 type Span struct {
 	Offset int64  // first byte
 	Length int64  // bytes; 0 means to the end

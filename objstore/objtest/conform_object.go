@@ -158,6 +158,8 @@ func testConditions(t *testing.T, s objstore.Store) {
 	}
 	_, err = s.Put(ctx, "k", []byte("x"), objstore.IfMatch(first.ETag))
 	fails(t, "IfMatch on an older version", err, objstore.ErrLost)
+	_, err = s.Put(ctx, "k", []byte("x"), objstore.IfMatch(""))
+	fails(t, "IfMatch without an ETag", err, objstore.ErrLost)
 	holds(t, s, "k", []byte("second"), second)
 	if err := s.Delete(ctx, "k"); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ type Retry struct {
 	Stall    time.Duration // an attempt that moves no byte for so long is given up; 60 s when 0
 }
 
-// Multipart uploads: above singlePut an object is sent in parts, of at least
+// Multipart uploads: from singlePut on an object is sent in parts, of at least
 // minPart bytes, at most maxParts of them, partsAtOnce at a time.
 const (
 	singlePut   = 16 << 20
@@ -55,6 +55,9 @@ const (
 	maxParts    = 10_000
 	partsAtOnce = 4
 )
+
+// sizes are these limits as a store uses them.
+type sizes struct{ single, part int64 }
 
 func (c *Config) defaults() {
 	if c.Page <= 0 || c.Page > 1000 {
@@ -87,6 +90,7 @@ type Store struct {
 	log     *slog.Logger
 	metrics *objstore.Metrics
 	pace    *pace
+	sizes   sizes
 }
 
 var _ objstore.Store = (*Store)(nil)
@@ -107,7 +111,7 @@ func Open(ctx context.Context, cfg Config, log *slog.Logger, reg prometheus.Regi
 	if err != nil {
 		return nil, fmt.Errorf("load AWS settings: %w", err)
 	}
-	s := &Store{cfg: cfg, log: log, metrics: objstore.NewMetrics(reg), pace: newPace()}
+	s := &Store{cfg: cfg, log: log, metrics: objstore.NewMetrics(reg), pace: newPace(), sizes: sizes{singlePut, minPart}}
 	if s.cfg.Transport == nil {
 		s.cfg.Transport = newTransport()
 	}

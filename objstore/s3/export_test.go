@@ -1,7 +1,11 @@
 package s3
 
 // PartSize is the size of the parts of an upload.
-var PartSize = partSize
+func PartSize(size int64) int64 { return partSize(size, minPart) }
+
+// SmallParts lets an upload be in parts from 5 MiB on, the least that stores
+// take: moving more bytes tests nothing more.
+func SmallParts(s *Store) { s.sizes = sizes{5 << 20, 5 << 20} }
 
 // Pace is what spaces out the requests of a throttled store.
 type Pace = pace

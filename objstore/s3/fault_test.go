@@ -238,6 +238,7 @@ func open(t *testing.T, cfg s3.Config, script func(op string, n int) fault) (fau
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
+		s3.SmallParts(s)
 		stores[i] = objstore.WithPrefix(s, prefix)
 	}
 	return stores[0], stores[1], tr

@@ -202,7 +202,7 @@ func TestAThrottledStoreIsGivenTimeByAll(t *testing.T) {
 func TestNoChecksumTrailerIsSent(t *testing.T) {
 	s, _, tr := open(t, s3.Config{}, nil)
 	put(t, s, "k", "v")
-	big := make([]byte, 17<<20)
+	big := make([]byte, 6<<20)
 	if _, err := s.Upload(t.Context(), "big", reader(big), int64(len(big)), objstore.Condition{}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (s *Store) upload(ctx context.Context, want objstore.Info, r io.ReadSeeker,
 	if err := objstore.SizeIs(r, want.Size); err != nil {
 		return objstore.Info{}, err
 	}
-	if want.Size < singlePut {
+	if want.Size < s.sizes.single {
 		return s.put(ctx, want.Key, r, want.Size, c)
 	}
 	for try := 0; ; try++ {
@@ -85,14 +85,14 @@ func (s *Store) createUpload(ctx context.Context, key string) (string, error) {
 }
 
 // partSize is the one size of all parts but the last: some stores refuse others.
-func partSize(size int64) int64 {
+func partSize(size, least int64) int64 {
 	const mib = 1 << 20
 	n := (size + maxParts - 1) / maxParts
-	return max(minPart, (n+mib-1)/mib*mib)
+	return max(least, (n+mib-1)/mib*mib)
 }
 
 func (s *Store) uploadParts(ctx context.Context, want objstore.Info, id string, r io.Reader) ([]types.CompletedPart, error) {
-	each := partSize(want.Size)
+	each := partSize(want.Size, s.sizes.part)
 	count := int((want.Size + each - 1) / each)
 	parts := make([]types.CompletedPart, count)
 	buffers := sync.Pool{New: func() any { b := make([]byte, each); return &b }}

@@ -10,7 +10,7 @@ import (
 	"github.com/siltstone-data/siltstone/objstore/s3"
 )
 
-const large = 17 << 20 // three parts
+const large = 11 << 20 // three parts
 
 func send(t *testing.T, s objstore.Store, body []byte, c objstore.Condition) (objstore.Info, error) {
 	t.Helper()
@@ -33,7 +33,7 @@ func TestPartsHaveOneSizeThatFits(t *testing.T) {
 	want(t, clean, "k", body)
 	for _, r := range tr.seen {
 		if n := r.URL.Query().Get("partNumber"); opOf(r) == opPart {
-			if want := map[string]int64{"1": 8 * mib, "2": 8 * mib, "3": mib}[n]; r.ContentLength != want {
+			if want := map[string]int64{"1": 5 * mib, "2": 5 * mib, "3": mib}[n]; r.ContentLength != want {
 				t.Errorf("part %s has %d bytes", n, r.ContentLength)
 			}
 		}
@@ -59,15 +59,13 @@ func TestAnUploadSurvivesFaultsAtEachStep(t *testing.T) {
 		"head fails":                       on(opHead, refuses, answers(503, "")),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range []objstore.Condition{{}, objstore.IfAbsent()} {
-				s, clean, _ := open(t, s3.Config{}, script)
-				info, err := send(t, s, body, c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := want(t, clean, "k", body); got.ETag != info.ETag || info.Size != large {
-					t.Errorf("%+v, stored is %+v", info, got)
-				}
+			s, clean, _ := open(t, s3.Config{}, script)
+			info, err := send(t, s, body, objstore.IfAbsent())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := want(t, clean, "k", body); got.ETag != info.ETag || info.Size != large {
+				t.Errorf("%+v, stored is %+v", info, got)
 			}
 		})
 	}
