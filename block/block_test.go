@@ -88,7 +88,7 @@ func raws(rows []dataset.Row) (out []string) {
 }
 
 func TestABlockGivesItsRowsBackByteForByte(t *testing.T) {
-	rows := someRows(t, 2000)
+	rows := someRows(t, 600)
 	for _, level := range []int{1, 3, 6, 9, -1} {
 		data, info := write(t, level, rows...)
 		for style, r := range map[string]io.Reader{
@@ -182,6 +182,9 @@ func TestABlockWithoutRowsIsOneEmptyMember(t *testing.T) {
 }
 
 func TestARowOfMegabytesGoesThroughABlock(t *testing.T) { // B028
+	if testing.Short() {
+		t.Skip("large")
+	}
 	big := row(t, `{"id":"b","t":"`+strings.Repeat("x", 25_000_000)+`"}`)
 	rows := []dataset.Row{row(t, `{"id":"a"}`), big, row(t, `{"id":"c"}`)}
 	data, info := write(t, 1, rows...)

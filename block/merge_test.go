@@ -49,7 +49,7 @@ func byKey(a, b *value) int { return cmp.Compare(a.key, b.key) }
 
 func TestAMergeIsAStableSortOfAllStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	for range 100 {
 		var want []value
 		streams := make([]block.Stream[*value], rng.IntN(20))
 		for i := range streams {

@@ -75,7 +75,7 @@ func randomRecords(rng *rand.Rand, n, keys, size int) (out []block.Record) {
 }
 
 func TestSortingIsStableInMemoryAndOnDisk(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		records := randomRecords(rng, rng.IntN(3000), 1+rng.IntN(4), []int{0, 1, 8, 100, 3000}[rng.IntN(5)])
 		budget := []int64{1, 3_000, 20_000, 100_000, 0}[rng.IntN(5)]
@@ -109,7 +109,7 @@ func TestMoreRunsThanCanBeOpenAreMergedInPasses(t *testing.T) {
 	s := block.NewSorter(dir, 2000)
 	defer s.Close()
 	var records []block.Record
-	for i := range 20_000 {
+	for i := range 15_000 {
 		records = append(records, block.Record{Key: fmt.Appendf(nil, "%03d", i*7919%1000), Payload: fmt.Appendf(nil, "%d", i)})
 	}
 	most := 0
