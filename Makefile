@@ -13,7 +13,7 @@ up: build ## build, and run everything in one process with the demo data (DIR=.s
 	bin/siltstone up --demo --dir $(DIR)
 
 build: ## build bin/siltstone
-	go build -trimpath -o bin/siltstone ./cmd/siltstone
+	go build -o bin/siltstone ./cmd/siltstone
 
 check: lint ## the inner loop: format, vet, staticcheck, the short tests with the race detector
 	go test -race -short ./...
