@@ -126,4 +126,3 @@ func TestADamagedFileOfAnotherToolIsAdoptedByNobody(t *testing.T) {
 		t.Fatalf("%+v, %v", h, err)
 	}
 }
-
