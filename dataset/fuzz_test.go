@@ -77,7 +77,8 @@ func FuzzParseRow(f *testing.F) {
 				t.Fatalf("%q with an id is %q: %v", line, named.Raw, err)
 			}
 		}
-		if dataset.ContentDigest(r) != dataset.ContentDigest(r) {
+		spaced := dataset.Row{ID: r.ID, Raw: append([]byte(" "), r.Raw...)}
+		if dataset.ContentDigest(r) != dataset.ContentDigest(spaced) {
 			t.Fatalf("%q has two digests", line)
 		}
 	})
