@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -151,13 +149,6 @@ func inBubble() (yes bool) {
 // Store is what the actors work on, unscheduled: for preparing and judging.
 func (s *Schedule) Store() objstore.Store { return s.store }
 
-// Now reads the virtual clock.
-func (s *Schedule) Now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.now
-}
-
 // Go starts an actor on the schedule's store. It may be called at any time, by
 // an actor too; names must be new. The error of fn fails the run unless it is
 // ErrCrashed.
@@ -188,13 +179,6 @@ func (s *Schedule) Actor(name string, store objstore.Store) objstore.Store {
 	return &view{s: s, a: s.actor(name), store: store}
 }
 
-// Sleep waits for d on the virtual clock; ctx is that of an actor.
-func (s *Schedule) Sleep(ctx context.Context, name string, d time.Duration) error {
-	until := s.Now().Add(d)
-	return s.do(ctx, &call{actor: s.actor(name), verb: "sleep", title: "sleep " + d.String(), until: until,
-		effect: func(context.Context) (string, error) { return "", nil }})
-}
-
 // Fired counts the faults that happened, by the names of Chances' fields.
 func (s *Schedule) Fired() map[string]int {
 	s.mu.Lock()
@@ -211,162 +195,6 @@ func (s *Schedule) Trace() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Sprintf("seed %d\n%s\n", s.seed, strings.Join(s.trace, "\n"))
-}
-
-// Run schedules until every actor has returned and no late effect is left. The
-// error joins those of the actors.
-func (s *Schedule) Run(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.stall = "the run was cancelled"
-		s.wake.Broadcast()
-	})
-	defer stop()
-	watch := s.watch()
-	for idle := 0; ; {
-		if watch != nil {
-			watch.Reset(stallTime)
-		}
-		live := s.settle()
-		if s.stall == "" && s.step >= s.cfg.MaxSteps {
-			s.stall = fmt.Sprintf("no end after %d steps", s.step)
-		}
-		if s.stall != "" {
-			s.abandon()
-			return errors.Join(append(s.errs, fmt.Errorf("seed %d: %s", s.seed, s.stall))...)
-		}
-		if !live && len(s.late) == 0 {
-			if watch != nil {
-				watch.Stop()
-			}
-			return errors.Join(s.errs...)
-		}
-		s.step++
-		if s.tick(); s.bubble {
-			s.settle() // the clock may have woken somebody
-		}
-		if s.next() {
-			idle = 0
-		} else if idle++; idle > 10_000 {
-			s.stall = "the actors wait for something that never comes"
-		}
-	}
-}
-
-// stallTime is how long, by the real clock, an actor may be busy between calls.
-const stallTime = time.Minute
-
-// watch ends a run in which an actor waits for something outside the schedule.
-// A bubble finds that out by itself.
-func (s *Schedule) watch() *time.Timer {
-	if s.bubble {
-		return nil
-	}
-	return time.AfterFunc(stallTime, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for name, a := range s.actors {
-			if a.live && len(a.pending) == 0 {
-				s.stall = fmt.Sprintf("after step %d, %s neither calls the store nor returns", s.step, name)
-			}
-		}
-		s.wake.Broadcast()
-	})
-}
-
-// settle waits until nothing can happen but by a step, and tells whether actors
-// are left. The lock is held on entry and on return.
-func (s *Schedule) settle() bool {
-	if s.bubble {
-		s.mu.Unlock()
-		synctest.Wait()
-		s.mu.Lock()
-	}
-	for s.stall == "" {
-		live, running := false, false
-		for _, a := range s.actors {
-			live = live || a.live || len(a.pending) > 0
-			running = running || a.live && len(a.pending) == 0
-		}
-		if s.bubble || !running {
-			if !s.bubble { // let the other goroutines of an actor reach their calls too
-				s.mu.Unlock()
-				runtime.Gosched()
-				s.mu.Lock()
-			}
-			return live
-		}
-		s.wake.Wait()
-	}
-	return true
-}
-
-// next takes one step and tells whether there was one to take.
-func (s *Schedule) next() bool {
-	if s.applyLate() {
-		return true
-	}
-	var ready []*call
-	for _, name := range slices.Sorted(keysOf(s.actors)) {
-		a := s.actors[name]
-		if a.paused > s.step {
-			continue
-		}
-		for _, c := range a.pending {
-			if c.ctx.Err() != nil || !c.until.After(s.now) {
-				ready = append(ready, c)
-			}
-		}
-	}
-	if len(ready) == 0 {
-		s.leap()
-		return false
-	}
-	// Goroutines of one actor arrive in any order; sorting makes it the same order.
-	slices.SortStableFunc(ready, func(a, b *call) int {
-		return cmp.Or(cmp.Compare(a.actor.name, b.actor.name), cmp.Compare(a.title, b.title))
-	})
-	s.perform(ready[s.rng.IntN(len(ready))])
-	return true
-}
-
-// tick moves the clock by the time that a step takes.
-func (s *Schedule) tick() {
-	d := time.Duration(s.rng.Int64N(int64(s.cfg.StepTime))) + 1
-	if s.rng.Float64() < s.cfg.Jump {
-		d += time.Duration(s.rng.Int64N(int64(s.cfg.JumpTime)))
-	}
-	s.advance(d)
-}
-
-// leap ends a time in which nobody can move: it goes to the next wake-up.
-func (s *Schedule) leap() {
-	var next time.Time
-	for _, a := range s.actors {
-		for _, c := range a.pending {
-			if !c.until.IsZero() && (next.IsZero() || c.until.Before(next)) {
-				next = c.until
-			}
-		}
-	}
-	switch {
-	case next.After(s.now):
-		s.advance(next.Sub(s.now))
-	case s.bubble:
-		s.advance(s.cfg.StepTime) // timers of actors
-	}
-}
-
-func (s *Schedule) advance(d time.Duration) {
-	s.now = s.now.Add(d)
-	if s.bubble {
-		s.mu.Unlock()
-		time.Sleep(d)
-		s.mu.Lock()
-	}
 }
 
 // unlocked runs fn without the lock: a store may read the clock.

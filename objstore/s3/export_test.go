@@ -21,3 +21,6 @@ var (
 	Refused = (*pace).refused
 	Served  = (*pace).served
 )
+
+// ContentRange reads a Content-Range header.
+var ContentRange = contentRange
