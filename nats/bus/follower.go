@@ -100,32 +100,48 @@ func (f *follower) session(ctx context.Context) error {
 			return callback{err}
 		}
 	}
-	// At most this much is held here: 256 messages, 4 MiB, whatever is less.
-	msgs, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(256, 4<<20),
-		jetstream.PullHeartbeat(5*time.Second), jetstream.WithMessagesErrOnMissingHeartbeat(true))
-	if err != nil {
-		return err
-	}
-	defer msgs.Stop()
-	for next := uint64(1); ; next++ {
-		m, err := msgs.Next(jetstream.NextContext(conn))
-		if err != nil {
+	for next := uint64(1); conn.Err() == nil; {
+		if next, err = f.fetch(conn, cons, next); err != nil {
 			return err
 		}
+	}
+	return conn.Err()
+}
+
+// fetchMessages is how many messages a follower asks for at once. The library
+// holds twice as many, so a slow reader never makes it drop one; its endless
+// iterator holds just as many, and drops.
+const fetchMessages = 256
+
+// fetch asks once and reads what comes; next is the number that the consumer
+// gives to its next message.
+func (f *follower) fetch(conn context.Context, cons jetstream.Consumer, next uint64) (uint64, error) {
+	ctx, cancel := context.WithTimeout(conn, 30*time.Second)
+	defer cancel()
+	batch, err := cons.Fetch(fetchMessages, jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(5*time.Second))
+	if err != nil {
+		return next, err
+	}
+	for m := range batch.Messages() {
 		meta, err := m.Metadata()
 		if err != nil {
-			return err
+			return next, err
 		}
 		if meta.Sequence.Consumer != next {
-			return errGap
+			return next, errGap
 		}
+		next++
 		f.cursor = meta.Sequence.Stream
 		err = f.each(message{subject: m.Subject(), header: m.Headers(), data: m.Data(),
 			seq: meta.Sequence.Stream, pending: meta.NumPending, at: meta.Timestamp})
 		if err != nil {
-			return callback{err}
+			return next, callback{err}
 		}
 	}
+	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
+		return next, err
+	}
+	return next, nil
 }
 
 func (f *follower) open(ctx context.Context) (jetstream.Consumer, *jetstream.StreamInfo, error) {
