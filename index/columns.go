@@ -44,7 +44,7 @@ func columnsOf(s *parquet.Schema) (id, created, frame int, err error) {
 // rows cost twice as much, and the one for maps turns 0 into null.
 type columns struct {
 	out                *bytes.Buffer
-	w                  *parquet.Writer
+	w                  *parquet.GenericWriter[any]
 	id, created, frame *parquet.ColumnWriter
 	idAt, createdAt    int // positions in the schema
 	frameAt            int
@@ -62,7 +62,7 @@ func newColumns() (*columns, error) {
 	if c.idAt, c.createdAt, c.frameAt, err = columnsOf(s); err != nil {
 		return nil, err
 	}
-	c.w = parquet.NewWriter(c.out, s,
+	c.w = parquet.NewGenericWriter[any](c.out, s,
 		parquet.CreatedBy("siltstone", fmt.Sprint(Version), "index"),
 		parquet.Compression(&parquet.Zstd),
 		parquet.BloomFilters(parquet.SplitBlockFilter(10, dataset.IDColumn)),

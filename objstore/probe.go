@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// ErrNoConditions: the store does not keep the conditions of puts. Nothing that
+// ErrNoConditions says that the store does not keep the conditions of puts. Nothing that
 // relies on them, as commits and leases do, may run on it.
 var ErrNoConditions = errors.New("the store does not keep conditions of writes")
 

@@ -14,7 +14,7 @@ import (
 	"github.com/siltstone-data/siltstone/objstore"
 )
 
-// ErrNoBucket: the bucket itself does not exist. It is not ErrNotFound: a wrong
+// ErrNoBucket says that the bucket itself does not exist. It is not ErrNotFound: a wrong
 // bucket name must not look like a bucket without objects.
 var ErrNoBucket = errors.New("bucket does not exist")
 
