@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -57,25 +58,24 @@ func (s *shaky) Delete(ctx context.Context, key string, rev uint64) error {
 
 // history is what happens to the store, with the events that tell of it.
 type history struct {
-	t      *testing.T
-	w      *world
-	rng    *rand.Rand
-	next   map[dataset.BatchID]int
-	mu     sync.Mutex
-	events []dataset.Event
-	taken  map[string]map[int64]map[string]bool // batch, generation: chunks absorbed so far
+	t    *testing.T
+	w    *world
+	rng  *rand.Rand
+	next map[dataset.BatchID]int
+
+	events  []dataset.Event
+	waiting []dataset.Event // those that have to be delivered yet
 }
 
 func newHistory(t *testing.T, w *world, rng *rand.Rand) *history {
-	h := &history{t: t, w: w, rng: rng, next: map[dataset.BatchID]int{}, taken: map[string]map[int64]map[string]bool{}}
+	h := &history{t: t, w: w, rng: rng, next: map[dataset.BatchID]int{}}
 	open(t, w.store, own, "a1b2c3", catalog.RunOpen, nil)
 	return h
 }
 
 func (h *history) tell(e dataset.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.events = append(h.events, e)
+	h.waiting = append(h.waiting, e)
 }
 
 // step lets one thing happen.
@@ -112,8 +112,6 @@ func (h *history) step() {
 
 // any gives one of the events so far.
 func (h *history) any() (dataset.Event, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if len(h.events) == 0 {
 		return dataset.Event{}, false
 	}
@@ -154,21 +152,33 @@ func TestTheCatalogEndsWhereTheStoreIs(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			h := newHistory(t, w, rng)
 			c := consumers.NewCataloger(nil, &shaky{KV: w.kv, rng: rand.New(rand.NewPCG(seed, 1))}, w.store, consumers.CatalogerConfig{}, nil)
-			for range 25 {
+			for range 40 {
 				h.step()
-				if e, ok := h.any(); ok && rng.IntN(2) == 0 { // some come in between, not in order
-					if err := c.Handle(t.Context(), e); err != nil && !errors.Is(err, errShaky) {
-						t.Fatal(err)
-					}
+				// Each event comes once at least, some at once and some after others.
+				for range rng.IntN(3) {
+					h.handleOne(c.Handle)
 				}
 			}
-			all := append(append([]dataset.Event{}, h.events...), h.events[:len(h.events)/2]...)
-			rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-			deliver(t, c.Handle, all)
+			deliver(t, c.Handle, h.waiting)
 			if diff := w.agrees(own, layer); diff != "" {
 				t.Errorf("store (-) and catalog (+) differ:\n%s", diff)
 			}
 		})
+	}
+}
+
+// handleOne delivers an event that waits. Mostly it waits no more then.
+func (h *history) handleOne(handle func(context.Context, dataset.Event) error) {
+	if len(h.waiting) == 0 {
+		return
+	}
+	i := h.rng.IntN(len(h.waiting))
+	err := handle(h.t.Context(), h.waiting[i])
+	if err != nil && !errors.Is(err, errShaky) {
+		h.t.Fatal(err)
+	}
+	if err == nil && h.rng.IntN(5) > 0 {
+		h.waiting = slices.Delete(h.waiting, i, i+1)
 	}
 }
 
@@ -262,6 +272,54 @@ func TestAChunkLeavesTheCatalogAfterTheGenerationThatAbsorbedIt(t *testing.T) {
 	eventually(t, func() string { return w.agrees(own) })
 	cancel()
 	wg.Wait()
+}
+
+// hooked lets something happen before a key is created.
+type hooked struct {
+	*bus.KV
+	create func()
+}
+
+func (h *hooked) Create(ctx context.Context, key string, v []byte) (uint64, error) {
+	if do := h.create; do != nil {
+		h.create = nil
+		do()
+	}
+	return h.KV.Create(ctx, key, v)
+}
+
+func TestAChunkThatIsMergedWhileItIsEnteredDoesNotStay(t *testing.T) {
+	w := newWorld(t)
+	open(t, w.store, own, "a1b2c3", catalog.RunOpen, nil)
+	e := chunk(t, w.store, own, "a1b2c3", 0, 1)
+	kv := &hooked{KV: w.kv}
+	kv.create = func() { // all of the merge, and its event, pass by
+		w.catalogue(own, merge(t, w.store, own, nil, nil))
+	}
+	if err := consumers.NewCataloger(nil, kv, w.store, consumers.CatalogerConfig{}, nil).Handle(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if diff := w.agrees(own); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestADeletionThatComesBeforeItsMergeBringsTheGeneration(t *testing.T) {
+	w := newWorld(t)
+	c := consumers.NewCataloger(nil, w.kv, w.store, consumers.CatalogerConfig{}, nil)
+	e := chunk(t, w.store, own, "a1b2c3", 0, 1)
+	deleted := dataset.NewEvent(dataset.ObjectsDeleted, own, time.Now())
+	deleted.Key = e.Key
+	if err := c.Handle(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	merge(t, w.store, own, nil, nil)
+	if err := c.Handle(t.Context(), deleted); err != nil {
+		t.Fatal(err)
+	}
+	if diff := w.agrees(own); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestRowsStayKnownWhenOnlyTheStoreTellsAgain(t *testing.T) {

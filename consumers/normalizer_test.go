@@ -15,6 +15,7 @@ import (
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/consumers"
 	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/nats/bus"
 	"github.com/siltstone-data/siltstone/objstore"
 	"github.com/siltstone-data/siltstone/objstore/mem"
 )
@@ -284,5 +285,44 @@ func FuzzNotification(f *testing.F) {
 				t.Errorf("an event that nobody can read: %v", err)
 			}
 		}
+	})
+}
+
+func TestTheWritersOwnAnnouncementBecomesTheEvent(t *testing.T) {
+	w := newWorld(t)
+	n, err := consumers.NewNormalizer(w.bus, w.bus, w.bus, w.store, consumers.NormalizerConfig{Bucket: "lake"}, logger(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(n.Run)
+	notify := func(payload string) {
+		t.Helper()
+		if err := w.bus.Notify(t.Context(), []byte(payload)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announced := chunk(t, w.store, own, "a1b2c3", 0, 3)
+	silent := chunk(t, w.store, own, "a1b2c3", 1, 3)
+	notify("\xff poison")
+	for _, e := range []dataset.Event{announced, silent} {
+		payload := note(record("ObjectCreated:Put", "lake", url.QueryEscape(e.Key), e.ETag))
+		notify(strings.Replace(payload, "2026-11-30T12:00:00.5Z", time.Now().UTC().Format(time.RFC3339Nano), 1))
+	}
+	w.publish(announced) // a moment after the store's notification
+	eventually(t, func() string {
+		got := map[string]int64{}
+		for e, err := range w.bus.Tail(t.Context(), bus.TailFrom{Since: time.Now().Add(-time.Hour)}, false) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, twice := got[e.Event.Key]; twice {
+				t.Fatalf("two events of %s", e.Event.Key)
+			}
+			got[e.Event.Key] = -1
+			if e.Event.Rows != nil {
+				got[e.Event.Key] = *e.Event.Rows
+			}
+		}
+		return cmp.Diff(map[string]int64{announced.Key: 3, silent.Key: -1}, got)
 	})
 }

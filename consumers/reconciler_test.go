@@ -221,6 +221,29 @@ func TestAnEntryThatIsMadeDuringTheListingStays(t *testing.T) {
 	}
 }
 
+func TestAnEntryThatChangesDuringTheListingStays(t *testing.T) {
+	w := newWorld(t)
+	c := consumers.NewCataloger(nil, w.kv, w.store, consumers.CatalogerConfig{}, nil)
+	put := func(rows int) {
+		if err := c.Handle(context.Background(), chunk(t, w.store, own, "a1b2c3", 0, rows)); err != nil {
+			t.Error(err)
+		}
+	}
+	put(1)
+	if err := w.store.Delete(t.Context(), own.ChunkKey("a1b2c3", 0)); err != nil {
+		t.Fatal(err)
+	}
+	m := &meddling{Store: w.store}
+	m.before = func() { put(2) }
+	r := consumers.NewReconciler(&leader{}, w.kv, m, consumers.ReconcilerConfig{}, nil, nil)
+	if _, err := r.Turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := w.agrees(own); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAChunkThatIsMergedDuringTheListingDoesNotComeBack(t *testing.T) {
 	w := newWorld(t)
 	open(t, w.store, own, "a1b2c3", catalog.RunOpen, nil)
