@@ -44,10 +44,7 @@ func ListLive(ctx context.Context, s objstore.Store, b dataset.BatchID) (Listing
 		switch k := dataset.ParseKey(info.Key); {
 		case k.Batch != b:
 		case k.Kind == dataset.KindChunk:
-			c := Chunk{Batch: b, Run: k.Run, Number: k.Number, Size: info.Size, ETag: info.ETag, Modified: info.Modified}
-			if c.Key() == info.Key { // a number is written one way only
-				l.Chunks = append(l.Chunks, c)
-			}
+			l.Chunks = append(l.Chunks, Chunk{Batch: b, Run: k.Run, Number: k.Number, Size: info.Size, ETag: info.ETag, Modified: info.Modified})
 		case k.Kind == dataset.KindRun:
 			l.Runs = append(l.Runs, k.Run)
 		}

@@ -33,13 +33,15 @@ type Key struct {
 	File   string // last part of the key
 }
 
+// A number is written in one way only: with five digits, or more where it needs
+// them. A second spelling would be a second object under one number.
 var (
-	chunkName   = regexp.MustCompile(`^([0-9a-f]{6})_chunk_([0-9]{5,9})\.jsonl$`)
+	chunkName   = regexp.MustCompile(`^([0-9a-f]{6})_chunk_([0-9]{5}|[1-9][0-9]{5,8})\.jsonl$`)
 	runName     = regexp.MustCompile(`^([0-9a-f]{6})\.manifest\.json$`)
-	blockName   = regexp.MustCompile(`^merged_([0-9]{5,9})\.(?:jsonl\.gz|parquet)$`)
-	digestName  = regexp.MustCompile(`^([0-9]{5,9})\.bin$`)
-	historyName = regexp.MustCompile(`^([0-9]{8,15})\.yaml$`)
-	indexName   = regexp.MustCompile(`^([0-9]{5,9})\.parquet$`)
+	blockName   = regexp.MustCompile(`^merged_([0-9]{5}|[1-9][0-9]{5,8})\.(?:jsonl\.gz|parquet)$`)
+	digestName  = regexp.MustCompile(`^([0-9]{5}|[1-9][0-9]{5,8})\.bin$`)
+	historyName = regexp.MustCompile(`^([0-9]{8}|[1-9][0-9]{8,14})\.yaml$`)
+	indexName   = regexp.MustCompile(`^([0-9]{5}|[1-9][0-9]{5,8})\.parquet$`)
 )
 
 // ParseKey tells what a key (relative to the prefix) names. A key whose names

@@ -15,7 +15,8 @@ type Config struct {
 	WorkDir string
 	// Memory is what all sorts of one merge may hold together; 128 MiB when 0.
 	Memory int64
-	// Level is the gzip level of blocks, 1 to 9; 6 when 0.
+	// Level is the gzip level of blocks, 1 to 9; 1 when 0: level 6 takes twice
+	// the time for a twelfth less.
 	Level int
 	// Concurrency is how many requests to the store a merge has under way; 32
 	// when 0. With 1 a merge starts no goroutine and its calls have one order.
@@ -57,7 +58,7 @@ func (c Config) withDefaults() Config {
 		c.Memory = 128 << 20
 	}
 	if c.Level == 0 {
-		c.Level = 6
+		c.Level = 1
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = 32
