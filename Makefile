@@ -1,7 +1,8 @@
 # `make` lists the targets: the comment behind each is its help.
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
-DIR        ?= .siltstone
+DIR  ?= .siltstone
+PKGS ?= ./...
 
 .DEFAULT_GOAL := help
 .PHONY: help up build check test bench fmt lint clean
@@ -15,14 +16,14 @@ up: build ## build, and run everything in one process with the demo data (DIR=.s
 build: ## build bin/siltstone
 	go build -o bin/siltstone ./cmd/siltstone
 
-check: lint ## the inner loop: format, vet, staticcheck, the short tests with the race detector
-	go test -race -short ./...
+check: lint ## the inner loop: format, vet, staticcheck, the short tests with the race detector (PKGS=./...)
+	go test -race -short $(PKGS)
 
 test: lint ## everything that CI runs: as check, with the long tests
-	go test -race -timeout 30m ./...
+	go test -race -timeout 30m $(PKGS)
 
 bench: ## the measured claims
-	go test -run '^$$' -bench . -benchmem ./...
+	go test -run '^$$' -bench . -benchmem $(PKGS)
 
 fmt: ## format the sources
 	gofmt -w $(GOFILES)
