@@ -44,7 +44,7 @@ func newApp(c cli, command string, stdin io.Reader, stdout, stderr io.Writer) (*
 	if err != nil {
 		return nil, err
 	}
-	set, err := loadSettings(from)
+	set, err := loadSettings(from, command)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +118,7 @@ func (a *app) announcer(ctx context.Context) producers.Announcer {
 func (a *app) close() {
 	if a.bus != nil {
 		a.bus.Close()
+		a.bus = nil
 	}
 }
 

@@ -45,7 +45,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	g.Go(func() error { return door.Run(ctx) })
 	g.Go(func() error { return role(ctx, a) })
 	fmt.Fprintf(a.stderr, "%s is up, metrics at %s/metrics\n", c.Role, door.url())
-	if err := g.Wait(); !errors.Is(err, context.Canceled) {
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil

@@ -49,8 +49,11 @@ func sources(dir string) ([]source, error) {
 	return out, nil
 }
 
+// services log what they do; other commands only what went wrong.
+var services = map[string]bool{"up": true, "serve": true}
+
 // loadSettings reads all settings and names the first that is wrong.
-func loadSettings(from []source) (settings, error) {
+func loadSettings(from []source, command string) (settings, error) {
 	var lookups []siltstone.Lookup
 	for _, f := range from {
 		lookups = append(lookups, f.get)
@@ -62,7 +65,11 @@ func loadSettings(from []source) (settings, error) {
 	s.mergeMinBytes = r.bytes("MERGE_MIN_BYTES", 64e6)
 	s.historyMaxAge = r.duration("HISTORY_MAX_AGE", 0)
 	s.logFormat = r.oneOf("LOG_FORMAT", "text", "text", "json")
-	level := r.oneOf("LOG_LEVEL", "info", "debug", "info", "warn", "error")
+	quiet := "warn"
+	if services[command] {
+		quiet = "info"
+	}
+	level := r.oneOf("LOG_LEVEL", quiet, "debug", "info", "warn", "error")
 	if r.err == nil {
 		r.err = s.logLevel.UnmarshalText([]byte(level))
 	}

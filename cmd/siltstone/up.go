@@ -71,6 +71,7 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	defer a.close() // before its server
 	if _, err := a.bus.Topology(ctx, true); err != nil {
 		return err
 	}
@@ -109,12 +110,11 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 	if c.Demo {
 		g.Go(func() error { return loadDemo(ctx, a) })
 	}
-	err = g.Wait()
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(a.stderr, "stopped; everything stored is in", a.dir)
-		return nil
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	fmt.Fprintln(a.stderr, "stopped; everything stored is in", a.dir)
+	return nil
 }
 
 func (c *upCmd) greet(a *app, door *ops, l *local) {
