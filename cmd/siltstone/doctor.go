@@ -107,30 +107,7 @@ func (d doctor) roundTrip(ctx context.Context) (string, error) {
 // conditions tries what every commit rests on. A store that fails here would
 // lose rows without a word.
 func (d doctor) conditions(ctx context.Context) (string, error) {
-	key := d.dir + "condition"
-	first, err := d.store.Put(ctx, key, []byte("1"), objstore.IfAbsent())
-	if err != nil {
-		return "", fmt.Errorf("create: %w", err)
-	}
-	if _, err := d.store.Put(ctx, key, []byte("2"), objstore.IfAbsent()); !errors.Is(err, objstore.ErrLost) {
-		return "", fmt.Errorf("a second create of one key gave %v; If-None-Match is not honoured", err)
-	}
-	if _, err := d.store.Put(ctx, key, []byte("3"), objstore.IfMatch(first.ETag)); err != nil {
-		return "", fmt.Errorf("overwrite of the version that was read: %w", err)
-	}
-	if _, err := d.store.Put(ctx, key, []byte("4"), objstore.IfMatch(first.ETag)); !errors.Is(err, objstore.ErrLost) {
-		return "", fmt.Errorf("an overwrite of an old version gave %v; If-Match is not honoured", err)
-	}
-	if err := d.store.Delete(ctx, key); err != nil {
-		return "", err
-	}
-	if _, err := d.store.Put(ctx, key, []byte("5"), objstore.IfMatch(first.ETag)); !errors.Is(err, objstore.ErrNotFound) && !errors.Is(err, objstore.ErrLost) {
-		return "", fmt.Errorf("an overwrite of a deleted object gave %v; If-Match is not honoured", err)
-	}
-	if _, err := d.store.Put(ctx, key, []byte("6"), objstore.IfAbsent()); err != nil {
-		return "", fmt.Errorf("create after delete: %w", err)
-	}
-	return "create once, compare and swap", d.store.Delete(ctx, key)
+	return "create once, compare and swap", objstore.Probe(ctx, d.store, d.dir)
 }
 
 // clockSkew is what doctor calls wrong. Nothing correct rests on clocks, but

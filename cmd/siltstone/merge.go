@@ -34,7 +34,7 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	engine, err := newEngine(a, a.announcer(ctx))
+	engine, err := newEngine(ctx, a, a.announcer(ctx))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
 
@@ -9,20 +10,28 @@ import (
 	"github.com/siltstone-data/siltstone/consumers"
 	"github.com/siltstone-data/siltstone/merger"
 	"github.com/siltstone-data/siltstone/nats/bus"
+	"github.com/siltstone-data/siltstone/objstore"
 )
 
 // mergeSlots is how many batches one process merges at once: one compresses
 // while another waits for the store.
 const mergeSlots = 2
 
-// newEngine makes the merge engine of this process.
-func newEngine(a *app, announce merger.Announcer) (*merger.Engine, error) {
+// newEngine makes the merge engine of this process. On a store that does not
+// keep the conditions of writes it refuses: commits would overwrite each other.
+func newEngine(ctx context.Context, a *app, announce merger.Announcer) (*merger.Engine, error) {
+	if err := objstore.Probe(ctx, a.store, "_probe/"); err != nil {
+		if errors.Is(err, objstore.ErrNoConditions) {
+			err = exit(exitRefused, err)
+		}
+		return nil, err
+	}
 	return merger.New(a.store, announce, merger.Config{WorkDir: a.workDir}, a.log, a.registry)
 }
 
 // runMerger takes merge jobs until ctx ends.
 func runMerger(ctx context.Context, a *app) error {
-	engine, err := newEngine(a, a.bus)
+	engine, err := newEngine(ctx, a, a.bus)
 	if err != nil {
 		return err
 	}
