@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,8 +26,8 @@ func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e
 
 // CSVLines gives the records of a CSV file (RFC 4180) as JSON objects, one line
 // each, valid until the next. The first record names the columns. All values
-// are strings, but an empty _created_at, which is left out. A *LineError stands
-// for one record; any other error is the last.
+// are strings, but a _created_at that is an integer, and an empty one, which is
+// left out. A *LineError stands for one record; any other error is the last.
 func CSVLines(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		c := &csvFile{s: lineScanner{r: r}}
@@ -55,7 +56,7 @@ func CSVLines(r io.Reader) iter.Seq2[[]byte, error] {
 type csvFile struct {
 	s     lineScanner
 	names [][]byte // as JSON, with the comma or brace before and the colon after
-	drop  int      // column that is left out when empty, or -1
+	time  int      // column of _created_at, or -1
 
 	record []byte
 	start  int // its first line
@@ -83,18 +84,25 @@ func (c *csvFile) header() error {
 	if err != nil {
 		return err
 	}
-	c.drop = -1
+	if len(fields) == 1 && strings.ContainsAny(fields[0], ";\t") {
+		// Taken for one column, the whole file would be stored as nonsense.
+		return &HeaderError{Column: 1, Reason: fmt.Sprintf("the name is %q: the columns seem to stand between semicolons or tabs, and only commas are read", fields[0])}
+	}
+	c.time = -1
 	columns := map[string]int{}
 	for i, name := range fields {
 		switch first, twice := columns[name]; {
 		case name == "":
 			return &HeaderError{Column: i + 1, Reason: "it has no name"}
+		case strings.Contains(strings.ReplaceAll(name, "\r\n", ""), "\r"):
+			// Where all lines end so, all records would be taken for the header.
+			return &HeaderError{Column: i + 1, Reason: `it has a carriage return; make lines end with \n first (tr '\r' '\n')`}
 		case twice:
 			return &HeaderError{Column: i + 1, Reason: fmt.Sprintf("the name %q stands in column %d too", name, first)}
 		case !utf8.ValidString(name):
 			return &HeaderError{Column: i + 1, Reason: fmt.Sprintf("the name %q is not valid UTF-8", name)}
 		case name == dataset.CreatedAtColumn:
-			c.drop = i
+			c.time = i
 		}
 		columns[name] = i + 1
 		quoted, err := jsontext.AppendQuote(nil, name)
@@ -124,19 +132,29 @@ func (c *csvFile) next() ([]byte, error) {
 	}
 	c.out = append(c.out[:0], '{')
 	for i, f := range fields {
-		if i == c.drop && f == "" {
+		if i == c.time && f == "" {
 			continue
 		}
 		if len(c.out) > 1 {
 			c.out = append(c.out, ',')
 		}
 		c.out = append(c.out, c.names[i]...)
+		if i == c.time && isInteger(f) {
+			c.out = append(c.out, f...)
+			continue
+		}
 		if c.out, err = jsontext.AppendQuote(c.out, f); err != nil {
 			return nil, &LineError{c.start, fmt.Sprintf("column %d is not valid UTF-8", i+1)}
 		}
 	}
 	c.out = append(c.out, '}')
 	return c.out, nil
+}
+
+// isInteger reports whether s is an integer as JSON writes it.
+func isInteger(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	return s != "" && strings.Trim(s, "0123456789") == "" && (s[0] != '0' || s == "0")
 }
 
 // fields reads and takes apart one record.

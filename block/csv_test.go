@@ -46,14 +46,23 @@ func TestCSVRecordsBecomeRowsOfStrings(t *testing.T) {
 			[]string{`{"id":"1","a":"x\r\ny\nz\r"}`, `{"id":"2","a":"\n\n"}`}},
 		"an unknown time is left out": {"id,_created_at,a\n1,,x\n2,2024-05-19T00:00:00Z,\n",
 			[]string{`{"id":"1","a":"x"}`, `{"id":"2","_created_at":"2024-05-19T00:00:00Z","a":""}`}},
+		"a time may be an integer": {"_created_at,n\n1716076800,5\n-1,5\n007,5\n1.5,5\n-,5\n", []string{`{"_created_at":1716076800,"n":"5"}`,
+			`{"_created_at":-1,"n":"5"}`, `{"_created_at":"007","n":"5"}`, `{"_created_at":"1.5","n":"5"}`, `{"_created_at":"-","n":"5"}`}},
 		"a bad record alone": {"id,a\n1,x\n2\n3,x,y\n4,b\"c\n5,\"b\"c\n6,\"q\"\"\"\n7,\"b\n\"c\n8,\xff\n9,y\n", []string{
 			`{"id":"1","a":"x"}`, "!line 3: 1 fields, the header has 2", "!line 4: 3 fields, the header has 2", "!line 5: " + misquoted,
 			"!line 6: " + misquoted, `{"id":"6","a":"q\""}`, "!line 8: " + misquoted, "!line 10: column 2 is not valid UTF-8", `{"id":"9","a":"y"}`}},
-		"a quote never closed": {"id,a\n1,x\n2,\"y\n3,z\n", []string{`{"id":"1","a":"x"}`, "!line 3: a quote is never closed"}},
-		"two equal names":      {"id,a,a\n1,2,3\n", []string{`!header: column 3: the name "a" stands in column 2 too`}},
-		"an empty name":        {"id,,a\n1,2,3\n", []string{`!header: column 2: it has no name`}},
-		"a bad name":           {"id,\xff\n1,2\n", []string{`!header: column 2: the name "\xff" is not valid UTF-8`}},
-		"a bad header":         {"id,\"a\n1,2\n", []string{"!header: line 1: a quote is never closed"}},
+		"a quote never closed":   {"id,a\n1,x\n2,\"y\n3,z\n", []string{`{"id":"1","a":"x"}`, "!line 3: a quote is never closed"}},
+		"two equal names":        {"id,a,a\n1,2,3\n", []string{`!header: column 3: the name "a" stands in column 2 too`}},
+		"an empty name":          {"id,,a\n1,2,3\n", []string{`!header: column 2: it has no name`}},
+		"a bad name":             {"id,\xff\n1,2\n", []string{`!header: column 2: the name "\xff" is not valid UTF-8`}},
+		"a line break in a name": {"id,\"a\r\nb\"\n1,2\n", []string{`{"id":"1","a\r\nb":"2"}`}},
+		"lines that end with CR alone": {"id,a\r1,x\r2,y\r", []string{
+			`!header: column 2: it has a carriage return; make lines end with \n first (tr '\r' '\n')`}},
+		"semicolons": {"id;a\n1;x\n", []string{
+			`!header: column 1: the name is "id;a": the columns seem to stand between semicolons or tabs, and only commas are read`}},
+		"tabs": {"id\ta\n1\tx\n", []string{
+			`!header: column 1: the name is "id\ta": the columns seem to stand between semicolons or tabs, and only commas are read`}},
+		"a bad header": {"id,\"a\n1,2\n", []string{"!header: line 1: a quote is never closed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for style, r := range map[string]io.Reader{

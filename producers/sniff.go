@@ -47,6 +47,8 @@ var foreign = []struct {
 	{257, "ustar", "a tar archive; unpack it first (tar -xOf)"},
 	{0, "\x1F\x8B", "compressed twice; unpack it once first (gzip -dc)"},
 	{0, "\x28\xB5\x2F\xFD", "compressed twice; unpack it once first (zstd -dc)"},
+	{0, "\xFF\xFE\x00\x00", "UTF-32; make it UTF-8 first (iconv -f UTF-32 -t UTF-8)"},
+	{0, "\x00\x00\xFE\xFF", "UTF-32; make it UTF-8 first (iconv -f UTF-32 -t UTF-8)"},
 	{0, "\xFF\xFE", "UTF-16; make it UTF-8 first (iconv -f UTF-16 -t UTF-8)"},
 	{0, "\xFE\xFF", "UTF-16; make it UTF-8 first (iconv -f UTF-16 -t UTF-8)"},
 	{0, "ARROW1", "an Arrow file; write it as parquet first"},
