@@ -12,6 +12,8 @@ import (
 var (
 	// ErrRejected reports a value that is no row. The writer goes on without it.
 	ErrRejected = errors.New("row rejected")
+	// ErrOption reports options that cannot be meant, before anything is stored.
+	ErrOption = errors.New("bad option")
 	// ErrClosed reports a write to a writer that was closed or aborted.
 	ErrClosed = errors.New("the writer is closed")
 	// ErrRunTaken reports that other bytes lie under the name of a chunk: somebody

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
@@ -93,7 +94,10 @@ func newOptions(opts []Option) (options, error) {
 		}
 		o.name = host + "/" + strconv.Itoa(os.Getpid())
 	}
-	return o, o.check()
+	if err := o.check(); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrOption, err)
+	}
+	return o, nil
 }
 
 func (o *options) check() error {
@@ -109,6 +113,8 @@ func (o *options) check() error {
 	}
 	for i, c := range o.deduplicateOn {
 		switch {
+		case !utf8.ValidString(c):
+			return fmt.Errorf("deduplicate on %q: no row has that column, the name is not valid UTF-8", c)
 		case c == dataset.BatchColumn || strings.HasPrefix(c, dataset.ReservedPrefix):
 			return fmt.Errorf("deduplicate on %q: no row has that column, the name is reserved", c)
 		case slices.Contains(o.deduplicateOn[:i], c):

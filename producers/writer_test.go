@@ -255,6 +255,7 @@ func TestBadNamesAndOptionsAreRefusedBeforeAnyIO(t *testing.T) {
 		{"d", "b", producers.ChunkAge(-1), "cannot be negative"},
 		{"d", "b", producers.DeduplicateOn("_batch"), "reserved"},
 		{"d", "b", producers.DeduplicateOn("x", "x"), "named twice"},
+		{"d", "b", producers.DeduplicateOn("a", "x\xff"), "not valid UTF-8"},
 	} {
 		opts := []producers.Option{producers.Name("n")}
 		if c.opt != nil {
@@ -263,6 +264,9 @@ func TestBadNamesAndOptionsAreRefusedBeforeAnyIO(t *testing.T) {
 		_, err := producers.Open(t.Context(), s, nil, quiet, c.d, c.b, opts...)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q/%q: %v, want %q", c.d, c.b, err, c.want)
+		}
+		if (c.opt != nil) != errors.Is(err, producers.ErrOption) {
+			t.Errorf("%q/%q: %v: whose mistake is it?", c.d, c.b, err)
 		}
 	}
 	if len(s.Unfired()) == 0 {

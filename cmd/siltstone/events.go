@@ -31,6 +31,11 @@ type eventLine struct {
 
 // Run prints events until there are no more, or until stopped.
 func (c *eventsCmd) Run(ctx context.Context, a *app) error {
+	if c.Dataset != "" {
+		if err := dataset.CheckDataset(c.Dataset); err != nil {
+			return exit(exitUsage, err)
+		}
+	}
 	b, err := a.connect(ctx)
 	if err != nil {
 		return err

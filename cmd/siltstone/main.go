@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -80,6 +81,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.Exit(func(code int) { exited = code }),
+		kong.KindMapper(reflect.String, kong.MapperFunc(verbatim)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 	)
 	if err != nil {
@@ -104,6 +106,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	defer a.close()
 	return exitCode(cmd.Run(ctx, a), stderr)
+}
+
+// verbatim takes a text as it is. kong would send it through JSON, which puts
+// U+FFFD for bytes that are not UTF-8: another file, another name.
+func verbatim(ctx *kong.DecodeContext, target reflect.Value) error {
+	t, err := ctx.Scan.PopValue("string")
+	if err != nil {
+		return err
+	}
+	target.SetString(fmt.Sprint(t.Value))
+	return nil
 }
 
 // exitCode tells err to the user and picks the exit code.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -107,5 +108,28 @@ func disturb(mode string) func(notifyFunc) notifyFunc {
 			return reversed(next)
 		}
 		panic(fmt.Sprintf("unknown way to disturb notifications: %q", mode))
+	}
+}
+
+func TestArgumentsAreTakenByteForByte(t *testing.T) {
+	t.Chdir(t.TempDir()) // no .env of this folder
+	t.Setenv("S3_BUCKET", "b")
+	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"put", "d\xff", "--batch", "b"}, `"d\xff" is not valid UTF-8`},
+		{[]string{"put", "d", "--batch", "b\xff"}, `"b\xff" is not valid UTF-8`},
+		{[]string{"put", "d", "--batch", "b", "--dedup", "c\xff"}, `"c\xff": no row has that column`},
+		{[]string{"put", "d", "--batch", "b", "caf\xe9.jsonl"}, "stat caf\xe9.jsonl: no such file"},
+		{[]string{"export", "d", "--batch", "b\xff"}, `"b\xff" is not valid UTF-8`},
+		{[]string{"events", "d\xff"}, `"d\xff" is not valid UTF-8`},
+	} {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), tc.args, strings.NewReader(""), &out, &errs)
+		if code != exitUsage || !strings.Contains(errs.String(), tc.want) {
+			t.Errorf("%q: exit %d, %q", tc.args, code, errs.String())
+		}
 	}
 }

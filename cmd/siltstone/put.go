@@ -58,6 +58,9 @@ func (c *putCmd) Run(ctx context.Context, a *app) error {
 		return exit(exitUsage, err)
 	}
 	w, err := producers.Open(ctx, a.store, a.announcer(ctx), a.log, c.Dataset, c.Batch, opts...)
+	if errors.Is(err, producers.ErrOption) {
+		return exit(exitUsage, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -125,8 +128,15 @@ func columnList(s string) ([]string, error) {
 	}
 	columns := []string{}
 	if strings.HasPrefix(s, "[") {
-		if err := json.Unmarshal([]byte(s), &columns); err != nil {
+		var list []*string
+		if err := json.Unmarshal([]byte(s), &list); err != nil {
 			return nil, fmt.Errorf("%s is no JSON list of column names: %w", s, err)
+		}
+		for _, name := range list {
+			if name == nil {
+				return nil, fmt.Errorf("%s is no JSON list of column names: null names no column", s)
+			}
+			columns = append(columns, *name)
 		}
 		return columns, nil
 	}

@@ -151,7 +151,7 @@ func TestPutReadsTheOtherFilesWhereOneIsBroken(t *testing.T) {
 }
 
 func TestPutRefusesWrongUsageBeforeItWrites(t *testing.T) {
-	empty, spaced := ",", "a, ,b"
+	empty, spaced, null, twice := ",", "a, ,b", "[null]", "a,a"
 	for want, cmd := range map[string]putCmd{
 		"no such file":      {Files: []string{"/does/not/exist"}},
 		"is a directory":    {Files: []string{t.TempDir()}},
@@ -159,6 +159,8 @@ func TestPutRefusesWrongUsageBeforeItWrites(t *testing.T) {
 		"at least 1":        {ChunkRows: -1},
 		`"," has an empty`:  {Dedup: &empty},
 		"empty column name": {Dedup: &spaced},
+		"null names no":     {Dedup: &null},
+		"named twice":       {Dedup: &twice},
 	} {
 		s := mem.New()
 		got := runPut(t.Context(), t, s, strings.NewReader("{}"), cmd)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/siltstone-data/siltstone/nats/bus"
 )
 
 type topologyCmd struct {
@@ -28,7 +30,7 @@ func (c *topologyCmd) Run(ctx context.Context, a *app) error {
 		return exit(exitRefused, err)
 	}
 	if a.json {
-		return a.printJSON(diff)
+		return a.printJSON(append(bus.Diff{}, diff...)) // [] for nothing, not null
 	}
 	_, err = fmt.Fprint(a.stdout, diff)
 	return err

@@ -28,16 +28,18 @@ type Diff []Change
 
 // Change is one asset that differs.
 type Change struct {
-	Action Action
-	Asset  string // "stream X", "bucket X" or "durable X of stream Y"
-	Fields []Field
+	Action Action  `json:"action"`
+	Asset  string  `json:"asset"` // "stream X", "bucket X" or "durable X of stream Y"
+	Fields []Field `json:"fields,omitempty"`
 }
 
 // Field is one setting that differs.
 type Field struct {
-	Name, Have, Want string
-	Why              string // set where it is the reason to refuse
-	Fix              string // the way out
+	Name string `json:"name"`
+	Have string `json:"have"`
+	Want string `json:"want"`
+	Why  string `json:"why,omitempty"` // set where it is the reason to refuse
+	Fix  string `json:"fix,omitempty"` // the way out
 }
 
 // String has one line for each asset and field.
