@@ -34,12 +34,14 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	engine, err := newEngine(ctx, a, a.announcer(ctx))
+	bars := &phases{app: a}
+	engine, err := newEngine(ctx, a, a.announcer(ctx), func(p merger.Progress) { bars.at(p.Phase, p.Done, p.Total) })
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
 		res, err := engine.Merge(ctx, id)
+		bars.end()
 		if err != nil {
 			return err
 		}

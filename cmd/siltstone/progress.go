@@ -40,3 +40,28 @@ type noProgress struct{}
 
 func (noProgress) Add(int64) {}
 func (noProgress) Done()     {}
+
+// phases shows work that has several phases, a bar for each.
+type phases struct {
+	app   *app
+	phase string
+	done  int64
+	bar   progress
+}
+
+// at says how far a phase is.
+func (p *phases) at(phase string, done, total int64) {
+	if phase != p.phase {
+		p.end()
+		p.phase, p.done, p.bar = phase, 0, p.app.progress(phase, total)
+	}
+	p.bar.Add(done - p.done)
+	p.done = done
+}
+
+// end takes the last bar away.
+func (p *phases) end() {
+	if p.bar != nil {
+		p.bar.Done()
+	}
+}

@@ -19,19 +19,19 @@ const mergeSlots = 2
 
 // newEngine makes the merge engine of this process. On a store that does not
 // keep the conditions of writes it refuses: commits would overwrite each other.
-func newEngine(ctx context.Context, a *app, announce merger.Announcer) (*merger.Engine, error) {
+func newEngine(ctx context.Context, a *app, announce merger.Announcer, progress func(merger.Progress)) (*merger.Engine, error) {
 	if err := objstore.Probe(ctx, a.store, "_probe/"); err != nil {
 		if errors.Is(err, objstore.ErrNoConditions) {
 			err = exit(exitRefused, err)
 		}
 		return nil, err
 	}
-	return merger.New(a.store, announce, merger.Config{WorkDir: a.workDir}, a.log, a.registry)
+	return merger.New(a.store, announce, merger.Config{WorkDir: a.workDir, Progress: progress}, a.log, a.registry)
 }
 
 // runMerger takes merge jobs until ctx ends.
 func runMerger(ctx context.Context, a *app) error {
-	engine, err := newEngine(ctx, a, a.bus)
+	engine, err := newEngine(ctx, a, a.bus, nil)
 	if err != nil {
 		return err
 	}
