@@ -134,6 +134,9 @@ func (c *checker) check() (err error) {
 			return err
 		}
 	}
+	if err := c.checkStrays(); err != nil {
+		return err
+	}
 	return c.checkLive()
 }
 
@@ -170,10 +173,13 @@ func (c *checker) checkSums() error {
 	for _, n := range []struct {
 		name  string
 		value int64
-	}{{"duplicates", r.Duplicates}, {"rejected", r.Rejected}, {"id_conflicts", r.IDConflicts}, {"generation", r.Generation}} {
+	}{{"duplicates", r.Duplicates}, {"rejected", r.Rejected}, {"id_conflicts", r.IDConflicts}} {
 		if n.value < 0 {
 			c.report.problem(key, "%s is %d", n.name, n.value)
 		}
+	}
+	if r.Generation < 1 {
+		c.report.problem(key, "generation is %d; the first one is 1", r.Generation)
 	}
 	if len(r.Blocks) == 0 {
 		c.report.problem(key, "it names no block; a batch without rows has one block without rows")

@@ -57,6 +57,16 @@ func TestVerifyFindsEachKindOfDamage(t *testing.T) {
 		"blocks are out of order": {func(t *testing.T, s objstore.Store) {
 			rewrite(t, s, func(r *catalog.Record) { r.Blocks[0], r.Blocks[1] = r.Blocks[1], r.Blocks[0] })
 		}, "manifest.yaml", "order"},
+		"the generation is none": {func(t *testing.T, s objstore.Store) {
+			rewrite(t, s, func(r *catalog.Record) { r.Generation = 0 })
+		}, "manifest.yaml", "generation is 0"},
+		"a live chunk is gone": {func(t *testing.T, s objstore.Store) {
+			m := catalog.RunManifest{Run: "dddddd", Dataset: theBatch.Dataset, Batch: theBatch.Batch, State: catalog.RunCompleted, Chunks: 2}
+			if err := catalog.PutRun(t.Context(), s, m); err != nil {
+				t.Fatal(err)
+			}
+			putChunk(t, s, theBatch, "dddddd", 1, a)
+		}, "dddddd.manifest.json", "1 chunks, from number 0 on, that are neither merged nor there"},
 		"next_file is too low": {func(t *testing.T, s objstore.Store) {
 			rewrite(t, s, func(r *catalog.Record) { r.NextFile = 1 })
 		}, "manifest.yaml", "next_file"},
@@ -128,6 +138,9 @@ func TestVerifyNotesWhatAMergeOrASweepWillSeeTo(t *testing.T) {
 	put(t, s, "d/b/merged_00002.jsonl.gz", "an orphan")
 	put(t, s, "d/b/merged_00077.jsonl.gz", "a stray")
 	put(t, s, "d/b/_history/notes.txt", "?")
+	put(t, s, "d/b/data.jsonl", a)
+	put(t, s, "d/b/AAAAAA_chunk_00000.jsonl", a)
+	put(t, s, "d/b/", "")
 	rep, err := merger.Verify(t.Context(), s, theBatch)
 	if err != nil || !rep.OK() {
 		t.Fatalf("%+v, %v", rep, err)
@@ -139,7 +152,8 @@ func TestVerifyNotesWhatAMergeOrASweepWillSeeTo(t *testing.T) {
 	for _, n := range rep.Notes {
 		notes += n.Key + ": " + n.What + "\n"
 	}
-	for _, want := range []string{"absorbed, and still there", "lines will be rejected", "merged_00077.jsonl.gz: not named", "merged_00002.jsonl.gz: an orphan", "wait for the sweeper", "notes.txt"} {
+	for _, want := range []string{"absorbed, and still there", "lines will be rejected", "merged_00077.jsonl.gz: not named", "merged_00002.jsonl.gz: an orphan", "wait for the sweeper",
+		"notes.txt: not a file of the format", "data.jsonl: not a file", "AAAAAA_chunk_00000.jsonl: not a file"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in\n%s", want, notes)
 		}
@@ -152,6 +166,13 @@ func TestVerifyOfABatchWithoutARecord(t *testing.T) {
 	rep, err := merger.Verify(t.Context(), s, theBatch)
 	if err != nil || !rep.OK() || rep.LiveRows != 1 || rep.Generation != 0 || len(rep.Notes) != 1 {
 		t.Errorf("%+v, %v", rep, err)
+	}
+	m := catalog.RunManifest{Run: "aaaaaa", Dataset: theBatch.Dataset, Batch: theBatch.Batch, State: catalog.RunCompleted, Chunks: 3}
+	if err := catalog.PutRun(t.Context(), s, m); err != nil {
+		t.Fatal(err)
+	}
+	if rep, err = merger.Verify(t.Context(), s, theBatch); err != nil || len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0].What, "2 chunks, from number 1 on") {
+		t.Errorf("a deleted record is not noticed: %+v, %v", rep, err)
 	}
 	rep, err = merger.Verify(t.Context(), foreign(t), theBatch)
 	if err != nil || !rep.OK() || len(rep.Notes) != 1 {

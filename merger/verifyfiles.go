@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
@@ -44,12 +45,8 @@ func (c *checker) checkHistory() error {
 			return fmt.Errorf("list %s: %w", c.batch.HistoryDir(), err)
 		}
 		k := dataset.ParseKey(info.Key)
-		if k.Kind != dataset.KindHistory {
-			c.report.note(info.Key, "not a commit record")
-			continue
-		}
-		if k.Number == 0 {
-			continue // another tool's manifest.yaml
+		if k.Kind != dataset.KindHistory || k.Number == 0 {
+			continue // a stray, or another tool's manifest.yaml
 		}
 		raw, _, err := objstore.ReadAll(c.ctx, c.store, info.Key)
 		if errors.Is(err, objstore.ErrNotFound) {
@@ -71,8 +68,22 @@ func (c *checker) checkHistory() error {
 	return nil
 }
 
+// checkStrays looks for objects in the folder that nothing reads: somebody may
+// take them for part of the batch.
+func (c *checker) checkStrays() error {
+	for info, err := range c.store.List(c.ctx, c.batch.Dir(), "") {
+		if err != nil {
+			return fmt.Errorf("list %s: %w", c.batch.Dir(), err)
+		}
+		if dataset.ParseKey(info.Key).Kind == dataset.KindUnknown && !strings.HasSuffix(info.Key, "/") {
+			c.report.note(info.Key, "not a file of the format: nothing reads it")
+		}
+	}
+	return nil
+}
+
 // checkLive reads the live folder: chunks that are not merged yet, and those
-// that are and still lie there.
+// that are and still lie there, and looks for those that are not.
 func (c *checker) checkLive() error {
 	for _, chunk := range c.listing.Chunks {
 		if c.head.Record.Absorbed(chunk) {
@@ -82,6 +93,13 @@ func (c *checker) checkLive() error {
 		if err := c.checkChunk(chunk); err != nil {
 			return err
 		}
+	}
+	lost, err := catalog.FindMissing(c.ctx, c.store, c.batch, c.head, c.listing)
+	if err != nil && !errors.Is(err, catalog.ErrDamaged) { // said below
+		return err
+	}
+	for _, m := range lost {
+		c.report.problem(c.batch.RunKey(m.Run), "%s", m)
 	}
 	runs, err := catalog.MergeRuns(c.ctx, c.store, c.head.Record, c.listing.Runs)
 	if errors.Is(err, catalog.ErrDamaged) {
