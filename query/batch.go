@@ -97,11 +97,15 @@ func (r *reader) snapshot(ctx context.Context, b *batch) (err error) {
 }
 
 // exists leaves out batches that are not there, and reports a dataset, or a
-// batch asked for by name, that does not exist, or of which nothing is merged.
+// batch asked for by name, that does not exist, or of which nothing is merged
+// although there is something.
 func (r *reader) exists() error {
 	var there, unsure []*batch
-	merged := false
+	merged, waits := false, false
 	for _, b := range r.batches {
+		if b.head.Foreign && r.o.Live {
+			return fmt.Errorf("batch %s: %w: another tool's files lie there, and a merge has to adopt them", b.id, dataset.ErrNotMerged)
+		}
 		known := b.head.Exists() && !b.head.Record.Deleted
 		merged = merged || known
 		if known || len(b.chunks) > 0 {
@@ -116,36 +120,52 @@ func (r *reader) exists() error {
 	}
 	found := len(there) > 0
 	for _, b := range unsure {
-		ok, err := written(r.ctx, r.store, b)
+		ok, more, err := written(r.ctx, r.store, b)
 		switch {
 		case err != nil:
 			return err
 		case ok:
-			found = true
+			found, waits = true, waits || more
 		case r.o.Batches != nil:
 			return noBatch(r.ctx, r.store, b.id)
 		}
-		if found && r.o.Batches == nil {
+		if waits && r.o.Batches == nil {
 			break
 		}
 	}
 	switch {
 	case !found && r.o.Batches == nil:
 		return noDataset(r.ctx, r.store, r.o.Dataset)
-	case found && !merged && !r.o.Live:
+	case waits && !merged && !r.o.Live:
 		return fmt.Errorf("dataset %q: %w", r.o.Dataset, dataset.ErrNotMerged)
 	}
 	return nil
 }
 
-// written reports whether a batch without a record has a chunk or a run. It may
-// be a folder without meaning.
-func written(ctx context.Context, s objstore.Store, b *batch) (bool, error) {
+// written reports whether a batch without a record has a chunk or a run, and
+// whether it has something to merge. It may be a folder without meaning. Runs
+// whose chunks are gone have had a record: without it nobody can read them.
+func written(ctx context.Context, s objstore.Store, b *batch) (ok, waits bool, err error) {
 	if b.head.Record.Deleted {
-		return false, nil
+		return false, false, nil
 	}
 	l, err := catalog.ListLive(ctx, s, b.id)
-	return len(l.Chunks)+len(l.Runs) > 0 || b.head.Foreign, err
+	if err != nil {
+		return false, false, err
+	}
+	waits = len(l.Chunks) > 0 || b.head.Foreign
+	if waits || len(l.Runs) == 0 {
+		return waits, waits, nil
+	}
+	lost, err := catalog.FindMissing(ctx, s, b.id, b.head, l)
+	if err != nil || len(lost) == 0 {
+		return true, false, err
+	}
+	now, err := catalog.ReadHead(ctx, s, b.id)
+	if err == nil && !now.Exists() {
+		err = fmt.Errorf("%s: %w: there is no commit record, but %s", b.id.CommitKey(), ErrDamaged, lost[0])
+	}
+	return true, true, err // merged in this moment
 }
 
 func noDataset(ctx context.Context, s objstore.Store, name string) error {

@@ -38,10 +38,14 @@ func (m *merged) start() (bool, error) {
 	if rec.Deleted {
 		return false, nil
 	}
+	var rows int64
 	for _, bl := range rec.Blocks {
-		if bl.Rows > 0 {
+		if rows += bl.Rows; bl.Rows > 0 {
 			m.blocks = append(m.blocks, bl)
 		}
+	}
+	if rows != rec.Rows {
+		return false, fmt.Errorf("%s: %w: it says %d rows, and its blocks have %d together", m.b.id.CommitKey(), ErrDamaged, rec.Rows, rows)
 	}
 	slices.SortFunc(m.blocks, func(a, b catalog.Block) int { return strings.Compare(a.FirstID, b.FirstID) })
 	for i, bl := range m.blocks {
