@@ -69,7 +69,7 @@ func (c *Cataloger) Handle(ctx context.Context, e dataset.Event) error {
 			return nil
 		}
 		// Mostly the merge that deleted it has been told of already.
-		if _, rev, err := get[ChunkEntry](ctx, c.ledger.kv, ChunkKey(b, k.Run, k.Number)); err != nil || rev == 0 {
+		if _, rev, err := get[bus.ChunkEntry](ctx, c.ledger.kv, bus.ChunkKey(b, k.Run, k.Number)); err != nil || rev == 0 {
 			return err
 		}
 		_, err := c.ledger.chunk(ctx, b, k.Run, k.Number, nil)

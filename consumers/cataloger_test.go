@@ -2,6 +2,7 @@ package consumers_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -145,6 +146,15 @@ func deliver(t *testing.T, handle func(context.Context, dataset.Event) error, ev
 
 // In whatever order events come, doubled and late, and whatever fails on the
 // way, the catalog ends where the store is.
+func batchOf(t *testing.T, e bus.Entry) bus.BatchEntry {
+	t.Helper()
+	var v bus.BatchEntry
+	if err := json.Unmarshal(e.Value, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 func TestTheCatalogEndsWhereTheStoreIs(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -215,12 +225,12 @@ func TestAChunkLeavesTheCatalogAfterTheGenerationThatAbsorbedIt(t *testing.T) {
 		seen := map[string]catalog.Chunk{}
 		for ctx.Err() == nil {
 			present := map[string]bool{}
-			for e, err := range w.kv.List(t.Context(), consumers.ChunksOf(own)) {
+			for e, err := range w.kv.List(t.Context(), bus.ChunksOf(own)) {
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				k, err := consumers.ParseCatalogKey(e.Key)
+				k, err := bus.ParseCatalogKey(e.Key)
 				if err != nil {
 					t.Error(err)
 				}
@@ -228,7 +238,7 @@ func TestAChunkLeavesTheCatalogAfterTheGenerationThatAbsorbedIt(t *testing.T) {
 				seen[e.Key] = catalog.Chunk{Batch: own, Run: k.Run, Number: k.Number}
 			}
 			generation := int64(0)
-			if e, err := w.kv.Get(t.Context(), consumers.BatchKey(own)); err == nil {
+			if e, err := w.kv.Get(t.Context(), bus.BatchKey(own)); err == nil {
 				generation = batchOf(t, e).Generation
 			}
 			mu.Lock()

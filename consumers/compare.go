@@ -94,7 +94,7 @@ func (r *Reconciler) differences(v view, now, young time.Time) map[dataset.Batch
 			d.stale = d.stale || now.Sub(info.Modified) > 2*r.cfg.MaxAge
 			l := listed{chunk: c}
 			if ok {
-				l.have, _ = decode[ChunkEntry](e.entry.Value)
+				l.have, _ = decode[bus.ChunkEntry](e.entry.Value)
 				l.revision = e.entry.Revision
 			}
 			if l.have.ETag != c.ETag && !isYoung {

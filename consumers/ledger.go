@@ -52,6 +52,13 @@ const (
 	live
 )
 
+// batchEntry is what the bucket says of a record.
+func batchEntry(h catalog.Head) bus.BatchEntry {
+	r := h.Record
+	return bus.BatchEntry{Generation: r.Generation, Commit: r.Commit, Rows: r.Rows, Bytes: r.Bytes,
+		UpdatedAt: r.CommittedAt.UTC(), DeduplicateOn: r.DeduplicateOn, Deleted: r.Deleted}
+}
+
 // get reads a key of the bucket; revision 0 means that it is not there.
 func get[T any](ctx context.Context, kv KV, key string) (T, uint64, error) {
 	var none T
@@ -96,6 +103,12 @@ func remove(ctx context.Context, kv KV, key string, revision uint64) (ok bool, e
 	return err == nil, err
 }
 
+func decode[T any](value []byte) (T, error) {
+	var v T
+	err := json.Unmarshal(value, &v)
+	return v, err
+}
+
 func same(a, b any) bool {
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
@@ -105,9 +118,9 @@ func same(a, b any) bool {
 // sync makes the bucket name the generation of the batch's record and gives the
 // record. changed says that the bucket named another.
 func (l *ledger) sync(ctx context.Context, b dataset.BatchID) (h catalog.Head, changed bool, err error) {
-	key := BatchKey(b)
+	key := bus.BatchKey(b)
 	for range rounds {
-		have, rev, err := get[BatchEntry](ctx, l.kv, key)
+		have, rev, err := get[bus.BatchEntry](ctx, l.kv, key)
 		if err != nil {
 			return catalog.Head{}, false, err
 		}
@@ -139,15 +152,15 @@ func (l *ledger) batch(ctx context.Context, b dataset.BatchID) (h catalog.Head, 
 	if err != nil {
 		return h, changed, err
 	}
-	for e, err := range l.kv.List(ctx, ChunksOf(b)) {
+	for e, err := range l.kv.List(ctx, bus.ChunksOf(b)) {
 		if err != nil {
 			return h, changed, err
 		}
-		k, err := ParseCatalogKey(e.Key)
+		k, err := bus.ParseCatalogKey(e.Key)
 		if err != nil {
 			continue // not ours
 		}
-		c, _ := decode[ChunkEntry](e.Value)
+		c, _ := decode[bus.ChunkEntry](e.Value)
 		if !isAbsorbed(h, catalog.Chunk{Batch: b, Run: k.Run, Number: k.Number, ETag: c.ETag}) {
 			continue
 		}
@@ -174,9 +187,9 @@ type told struct {
 
 // chunk brings the entry of a chunk in line with the store.
 func (l *ledger) chunk(ctx context.Context, b dataset.BatchID, r dataset.Run, n int, by *told) (state, error) {
-	key := ChunkKey(b, r, n)
+	key := bus.ChunkKey(b, r, n)
 	for range rounds {
-		have, rev, err := get[ChunkEntry](ctx, l.kv, key)
+		have, rev, err := get[bus.ChunkEntry](ctx, l.kv, key)
 		if err != nil {
 			return gone, err
 		}
@@ -241,8 +254,8 @@ func stat(ctx context.Context, s objstore.Store, key string) (objstore.Info, err
 
 // entryOf is the entry of a chunk as the store shows it. What an earlier entry
 // knows of the same version's rows stays.
-func entryOf(c catalog.Chunk, have ChunkEntry) ChunkEntry {
-	e := ChunkEntry{ETag: c.ETag, Bytes: c.Size, At: c.Modified.UTC()}
+func entryOf(c catalog.Chunk, have bus.ChunkEntry) bus.ChunkEntry {
+	e := bus.ChunkEntry{ETag: c.ETag, Bytes: c.Size, At: c.Modified.UTC()}
 	if have.ETag == c.ETag {
 		e.Rows = have.Rows
 	}
@@ -253,7 +266,7 @@ func entryOf(c catalog.Chunk, have ChunkEntry) ChunkEntry {
 // that listing.
 type listed struct {
 	chunk    catalog.Chunk
-	have     ChunkEntry
+	have     bus.ChunkEntry
 	revision uint64 // 0: no entry
 }
 
@@ -267,7 +280,7 @@ func (l *ledger) add(ctx context.Context, h catalog.Head, chunks []listed) (live
 		if isAbsorbed(h, c.chunk) {
 			continue
 		}
-		key := ChunkKey(b, c.chunk.Run, c.chunk.Number)
+		key := bus.ChunkKey(b, c.chunk.Run, c.chunk.Number)
 		if _, written[i], err = put(ctx, l.kv, key, entryOf(c.chunk, c.have), c.revision); err != nil {
 			return nil, err
 		}

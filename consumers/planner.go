@@ -106,7 +106,7 @@ func (p *Planner) trigger(ctx context.Context, e dataset.Event) (Trigger, error)
 		return Trigger{}, nil
 	}
 	b := e.ID()
-	have, rev, err := get[ChunkEntry](ctx, p.ledger.kv, ChunkKey(b, k.Run, k.Number))
+	have, rev, err := get[bus.ChunkEntry](ctx, p.ledger.kv, bus.ChunkKey(b, k.Run, k.Number))
 	if err != nil {
 		return Trigger{}, err
 	}
@@ -137,16 +137,16 @@ func (p *Planner) sum(ctx context.Context, b dataset.BatchID, bytes int64) (tall
 	p.mu.Unlock()
 
 	now := tally{read: time.Now()}
-	entry, _, err := get[BatchEntry](ctx, p.ledger.kv, BatchKey(b))
+	entry, _, err := get[bus.BatchEntry](ctx, p.ledger.kv, bus.BatchKey(b))
 	if err != nil {
 		return tally{}, err
 	}
 	now.generation = entry.Generation
-	for e, err := range p.ledger.kv.List(ctx, ChunksOf(b)) {
+	for e, err := range p.ledger.kv.List(ctx, bus.ChunksOf(b)) {
 		if err != nil {
 			return tally{}, err
 		}
-		if c, err := decode[ChunkEntry](e.Value); err == nil {
+		if c, err := decode[bus.ChunkEntry](e.Value); err == nil {
 			now.bytes += c.Bytes
 		}
 	}

@@ -264,10 +264,10 @@ func (r *Reconciler) turn(ctx context.Context, g *region, where string) (done bo
 // startedKey holds the time at which a pass over the whole began. The key lives
 // in the bucket itself, so it is gone when the bucket was made anew meanwhile,
 // and with it what the pass had entered.
-const startedKey = WholeKey + "-started"
+const startedKey = bus.WholeKey + "-started"
 
 func (r *Reconciler) seenWhole(ctx context.Context) (bool, error) {
-	_, rev, err := get[at](ctx, r.ledger.kv, WholeKey)
+	_, rev, err := get[at](ctx, r.ledger.kv, bus.WholeKey)
 	return rev != 0, err
 }
 
@@ -306,7 +306,7 @@ func (r *Reconciler) finish(ctx context.Context) error {
 	if rev != r.began {
 		return errors.New("the catalog bucket was made anew during a pass over the store")
 	}
-	if _, _, err := put(ctx, r.ledger.kv, WholeKey, at{time.Now().UTC()}, 0); err != nil {
+	if _, _, err := put(ctx, r.ledger.kv, bus.WholeKey, at{time.Now().UTC()}, 0); err != nil {
 		return err
 	}
 	_, err = remove(ctx, r.ledger.kv, startedKey, rev)

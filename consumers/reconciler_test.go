@@ -54,7 +54,7 @@ func pass(t *testing.T, r *consumers.Reconciler) {
 }
 
 func (w *world) whole() bool {
-	_, err := w.kv.Get(w.t.Context(), consumers.WholeKey)
+	_, err := w.kv.Get(w.t.Context(), bus.WholeKey)
 	return err == nil
 }
 

@@ -24,13 +24,12 @@ type region struct {
 func wholeRegion() *region { return &region{filters: []string{">"}} }
 
 func datasetRegion(d string) *region {
-	t := "." + dataset.Token(d) + ".>"
-	return &region{prefix: d + "/", filters: []string{chunkKind + t, batchKind + t}}
+	return &region{prefix: d + "/", filters: bus.KeysOf(d)}
 }
 
 // batchRegions are the folders of a batch: one, or two for a layer.
 func batchRegions(b dataset.BatchID) []*region {
-	filters := []string{ChunksOf(b), BatchKey(b)}
+	filters := []string{bus.ChunksOf(b), bus.BatchKey(b)}
 	regions := []*region{{prefix: b.LiveDir(), filters: filters}}
 	if b.Dir() != b.LiveDir() {
 		regions = append(regions, &region{prefix: b.Dir(), filters: filters})
@@ -41,7 +40,7 @@ func batchRegions(b dataset.BatchID) []*region {
 // known is an entry of the catalog, as it was before the store was listed.
 type known struct {
 	object string // the key of the object that it stands for
-	key    CatalogKey
+	key    bus.CatalogKey
 	entry  bus.Entry
 }
 
@@ -105,7 +104,7 @@ func (g *region) entries(ctx context.Context, kv KV, most int, since time.Time) 
 		if err != nil {
 			return nil, false, nil, err
 		}
-		k, err := ParseCatalogKey(e.Key)
+		k, err := bus.ParseCatalogKey(e.Key)
 		if err != nil {
 			continue // another kind of key
 		}

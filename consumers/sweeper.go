@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/index"
+	"github.com/siltstone-data/siltstone/nats/bus"
 	"github.com/siltstone-data/siltstone/objstore"
 )
 
@@ -61,7 +63,7 @@ type sweptEntry struct {
 	At         time.Time `json:"at"`
 }
 
-func sweptKey(b dataset.BatchID) string { return "swept." + batchTokens(b) }
+func sweptKey(b dataset.BatchID) string { return strings.Replace(bus.BatchKey(b), "batch", "swept", 1) }
 
 // NewSweeper makes a Sweeper: entries is the catalog bucket, done a bucket that
 // remembers what was swept when.
@@ -140,15 +142,15 @@ func (s *Sweeper) due(ctx context.Context) ([]dataset.BatchID, error) {
 		}
 	}
 	var due []dataset.BatchID
-	for e, err := range s.ledger.kv.List(ctx, batchKind+".>") {
+	for e, err := range s.ledger.kv.List(ctx, bus.BatchKeys) {
 		if err != nil {
 			return nil, err
 		}
-		k, err := ParseCatalogKey(e.Key)
+		k, err := bus.ParseCatalogKey(e.Key)
 		if err != nil {
 			continue
 		}
-		b, err := decode[BatchEntry](e.Value)
+		b, err := decode[bus.BatchEntry](e.Value)
 		if err == nil && len(due) < s.cfg.PerTurn && now.After(s.failed[k.Batch]) && sweepDue(b, done[sweptKey(k.Batch)], now, s.cfg) {
 			due = append(due, k.Batch)
 		}
@@ -158,7 +160,7 @@ func (s *Sweeper) due(ctx context.Context) ([]dataset.BatchID, error) {
 
 // sweepDue reports whether a moment at which something of the batch becomes
 // garbage has passed since it was swept last.
-func sweepDue(b BatchEntry, last sweptEntry, now time.Time, cfg SweeperConfig) bool {
+func sweepDue(b bus.BatchEntry, last sweptEntry, now time.Time, cfg SweeperConfig) bool {
 	for _, after := range []time.Duration{cfg.Grace, cfg.HistoryMaxAge, cfg.Again} {
 		at := b.UpdatedAt.Add(max(after, cfg.Grace))
 		at = at.Add(cfg.Grace / 20) // what a commit replaces is noted a moment after its time

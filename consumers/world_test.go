@@ -282,18 +282,18 @@ func catalogText(t testing.TB, kv consumers.KV, withRows bool) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := consumers.ParseCatalogKey(e.Key)
+		k, err := bus.ParseCatalogKey(e.Key)
 		switch {
 		case err != nil:
 			continue
 		case k.Run == "":
-			var v consumers.BatchEntry
+			var v bus.BatchEntry
 			if err := json.Unmarshal(e.Value, &v); err != nil {
 				t.Fatal(err)
 			}
 			lines[e.Key] = fmt.Sprintf("%s generation %d commit %s", k.Object(), v.Generation, v.Commit)
 		default:
-			var v consumers.ChunkEntry
+			var v bus.ChunkEntry
 			if err := json.Unmarshal(e.Value, &v); err != nil {
 				t.Fatal(err)
 			}

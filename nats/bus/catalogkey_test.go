@@ -1,29 +1,18 @@
-package consumers_test
+package bus_test
 
 import (
-	"encoding/json"
 	"testing"
 
-	"github.com/siltstone-data/siltstone/consumers"
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/nats/bus"
 )
 
-func batchOf(t *testing.T, e bus.Entry) consumers.BatchEntry {
-	t.Helper()
-	var v consumers.BatchEntry
-	if err := json.Unmarshal(e.Value, &v); err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 func TestCatalogKeysHaveAlwaysThreeNames(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{consumers.BatchKey(dataset.BatchID{Dataset: "d", Batch: "b.1"}), "batch.d.b=2E1.="},
-		{consumers.BatchKey(dataset.BatchID{Dataset: "d", Batch: "b", Annotator: "a"}), "batch.d.b.a"},
-		{consumers.ChunkKey(dataset.BatchID{Dataset: "d", Batch: "b"}, "a1b2c3", 17), "chunk.d.b.=.a1b2c3.17"},
-		{consumers.ChunksOf(dataset.BatchID{Dataset: "d", Batch: "b"}), "chunk.d.b.=.>"},
+		{bus.BatchKey(dataset.BatchID{Dataset: "d", Batch: "b.1"}), "batch.d.b=2E1.="},
+		{bus.BatchKey(dataset.BatchID{Dataset: "d", Batch: "b", Annotator: "a"}), "batch.d.b.a"},
+		{bus.ChunkKey(dataset.BatchID{Dataset: "d", Batch: "b"}, "a1b2c3", 17), "chunk.d.b.=.a1b2c3.17"},
+		{bus.ChunksOf(dataset.BatchID{Dataset: "d", Batch: "b"}), "chunk.d.b.=.>"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
@@ -39,13 +28,13 @@ func FuzzCatalogKey(f *testing.F) {
 	f.Add("whole")
 	f.Add("batch....")
 	f.Fuzz(func(t *testing.T, s string) {
-		k, err := consumers.ParseCatalogKey(s)
+		k, err := bus.ParseCatalogKey(s)
 		if err != nil {
 			return
 		}
-		back := consumers.BatchKey(k.Batch)
+		back := bus.BatchKey(k.Batch)
 		if k.Run != "" {
-			back = consumers.ChunkKey(k.Batch, k.Run, k.Number)
+			back = bus.ChunkKey(k.Batch, k.Run, k.Number)
 		}
 		if back != s {
 			t.Errorf("%q became %+v, which is %q", s, k, back)

@@ -1,17 +1,15 @@
-package consumers
+package bus
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
-// The catalog bucket has a key for each batch that has a commit record, one for
+// The bucket Catalog has a key for each batch that has a commit record, one for
 // each live chunk, and WholeKey. Names are tokens and there are always three of
 // them: the annotator's is "=" for a dataset's own rows.
 const (
@@ -41,12 +39,6 @@ type ChunkEntry struct {
 	At    time.Time `json:"at"` // when it was stored
 }
 
-func batchEntry(h catalog.Head) BatchEntry {
-	r := h.Record
-	return BatchEntry{Generation: r.Generation, Commit: r.Commit, Rows: r.Rows, Bytes: r.Bytes,
-		UpdatedAt: r.CommittedAt.UTC(), DeduplicateOn: r.DeduplicateOn, Deleted: r.Deleted}
-}
-
 func batchTokens(b dataset.BatchID) string {
 	return dataset.Token(b.Dataset) + "." + dataset.Token(b.Batch) + "." + dataset.Token(b.Annotator)
 }
@@ -61,6 +53,15 @@ func ChunkKey(b dataset.BatchID, r dataset.Run, n int) string {
 
 // ChunksOf is the filter for the keys of all live chunks of a batch.
 func ChunksOf(b dataset.BatchID) string { return chunkKind + "." + batchTokens(b) + ".>" }
+
+// BatchKeys is the filter for the keys of all batches.
+const BatchKeys = batchKind + ".>"
+
+// KeysOf are the filters for all keys of a dataset.
+func KeysOf(d string) []string {
+	t := "." + dataset.Token(d) + ".>"
+	return []string{chunkKind + t, batchKind + t}
+}
 
 // CatalogKey is a parsed key of the catalog bucket. Run is empty for a batch.
 type CatalogKey struct {
@@ -110,10 +111,4 @@ func ParseCatalogKey(s string) (CatalogKey, error) {
 	}
 	k.Number = int(n)
 	return k, nil
-}
-
-func decode[T any](value []byte) (T, error) {
-	var v T
-	err := json.Unmarshal(value, &v)
-	return v, err
 }
