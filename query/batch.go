@@ -158,8 +158,15 @@ func written(ctx context.Context, s objstore.Store, b *batch) (ok, waits bool, e
 		return waits, waits, nil
 	}
 	lost, err := catalog.FindMissing(ctx, s, b.id, b.head, l)
-	if err != nil || len(lost) == 0 {
-		return true, false, err
+	if err != nil {
+		return false, false, err
+	}
+	if len(lost) == 0 {
+		runs, err := catalog.MergeRuns(ctx, s, b.head.Record, l.Runs)
+		for _, r := range runs {
+			waits = waits || r.State != catalog.RunCompleted // its first rows may be on their way
+		}
+		return true, waits, err
 	}
 	now, err := catalog.ReadHead(ctx, s, b.id)
 	if err == nil && !now.Exists() {

@@ -16,6 +16,9 @@ type LeftOut struct {
 	Chunks int64 `json:"chunks"`
 	Bytes  int64 `json:"bytes"`
 	Exact  bool  `json:"exact"` // the rows of all chunks were counted
+	// Foreign are the batches of another tool that no merge has adopted yet;
+	// their rows are not counted.
+	Foreign int64 `json:"foreign"`
 }
 
 // The bounds of what LiveRows reads to count rows.
@@ -47,6 +50,9 @@ func LiveRows(ctx context.Context, s objstore.Store, dataset string, batches []s
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		if snap.Head.Foreign {
+			out.Foreign++
+		}
 		for _, c := range snap.Live {
 			out.Chunks++
 			if out.Bytes += c.Size; out.Chunks <= maxCountChunks && out.Bytes <= maxCountBytes {

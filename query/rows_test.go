@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -216,6 +217,55 @@ func TestWhatIsNotMergedDiffersFromWhatIsEmpty(t *testing.T) {
 	if rows, err := read(t.Context(), b.store, query.Options{Dataset: "e", Live: true}); err != nil || len(rows) > 0 {
 		t.Errorf("a run without a chunk, live: %v %v", rows, err)
 	}
+	b.put("e/b/abc123.manifest.json", `{"version":1,"state":"completed","chunks":0}`)
+	if rows, err := read(t.Context(), b.store, query.Options{Dataset: "e"}); err != nil || len(rows) > 0 {
+		t.Errorf("a run that ended without a chunk: %v %v", rows, err)
+	}
+}
+
+func TestABatchThatHasLostItsRecordIsDamaged(t *testing.T) {
+	b := newBucket(t)
+	b.put("d/x/abc123.manifest.json", `{"version":1,"state":"completed","chunks":1}`)
+	b.merged("x", line("a"))
+	same(t, b.read(query.Options{Live: true}), `x {"id":"a"}`)
+	b.delete("d/x/manifest.yaml")
+	for _, o := range []query.Options{{}, {Live: true}, {Batches: []string{"x"}}} {
+		if rows, err := read(t.Context(), b.store, o); len(rows) > 0 || !errors.Is(err, query.ErrDamaged) || !strings.Contains(err.Error(), "no commit record") {
+			t.Errorf("%+v: %v, %v", o, rows, err)
+		}
+	}
+}
+
+func TestARecordThatHasLostABlockIsDamaged(t *testing.T) {
+	b := newBucket(t)
+	b.merged("x", line("a"), line("b"), line("c"), line("d"))
+	rec := b.head("x").Record
+	rec.Blocks = rec.Blocks[:1]
+	raw, err := json.Marshal(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.put("d/x/manifest.yaml", string(raw))
+	if rows, err := read(t.Context(), b.store, query.Options{}); len(rows) > 0 || !errors.Is(err, query.ErrDamaged) {
+		t.Errorf("%v, %v", rows, err)
+	}
+}
+
+func TestFilesOfAnotherToolAreNotTakenForNothing(t *testing.T) {
+	b := newBucket(t)
+	b.merged("x", line("a"))
+	b.put("d/y/manifest.yaml", "rows: 1\n")
+	b.put("d/y/merged_00000.jsonl.gz", "")
+	same(t, b.read(query.Options{}), `x {"id":"a"}`)
+	if out, err := query.LiveRows(t.Context(), b.store, "d", nil); err != nil || out.Foreign != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	for _, o := range []query.Options{{Live: true}, {Live: true, Batches: []string{"y"}}, {Batches: []string{"y"}}} {
+		if rows, err := read(t.Context(), b.store, o); len(rows) > 0 || !errors.Is(err, dataset.ErrNotMerged) {
+			t.Errorf("%+v: %v, %v", o, rows, err)
+		}
+	}
+	same(t, b.read(query.Options{Live: true, Batches: []string{"x"}}), `x {"id":"a"}`)
 }
 
 func TestARemovedBatchIsNotThere(t *testing.T) {

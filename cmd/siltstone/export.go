@@ -41,12 +41,15 @@ type exportResult struct {
 	Live    bool   `json:"live"`
 	// LiveRows are the rows that are not merged yet: those among Rows with
 	// --live, those left out otherwise.
-	LiveRows      int64  `json:"live_rows"`
-	LiveRowsExact bool   `json:"live_rows_exact"` // false: at least so many
-	Rejected      int64  `json:"rejected"`        // lines of live chunks that are no rows
-	Format        string `json:"format"`
-	File          string `json:"file,omitempty"`
-	Bytes         int64  `json:"bytes"` // written, before compression
+	LiveRows      int64 `json:"live_rows"`
+	LiveRowsExact bool  `json:"live_rows_exact"` // false: at least so many
+	// ForeignBatches are left out until a merge adopts the files that another
+	// tool has written there.
+	ForeignBatches int64  `json:"foreign_batches"`
+	Rejected       int64  `json:"rejected"` // lines of live chunks that are no rows
+	Format         string `json:"format"`
+	File           string `json:"file,omitempty"`
+	Bytes          int64  `json:"bytes"` // written, before compression
 }
 
 // Run writes the rows.
@@ -62,7 +65,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		res.LiveRows, res.LiveRowsExact = out.Rows, out.Exact
+		res.LiveRows, res.LiveRowsExact, res.ForeignBatches = out.Rows, out.Exact, out.Foreign
 	}
 	dst, err := c.open(a)
 	if err != nil {
@@ -86,6 +89,8 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case closedPipe(err) && c.Output == "":
 		return nil // whoever reads has enough
+	case errors.Is(err, dataset.ErrNotMerged) && (c.Live || res.LiveRows == 0 && res.LiveRowsExact):
+		return fmt.Errorf("%w; `siltstone merge %s` does it", err, c.Dataset)
 	case errors.Is(err, dataset.ErrNotMerged):
 		return fmt.Errorf("%w: %s are live; add --live, or `siltstone merge %s` first", err, res.liveRows(), c.Dataset)
 	case err != nil && c.Output != "":
@@ -214,6 +219,9 @@ func (c *exportCmd) tell(a *app, res exportResult, missing []string) error {
 	}
 	if !c.Live && (res.LiveRows > 0 || !res.LiveRowsExact) {
 		fmt.Fprintf(a.stderr, "siltstone: %s not merged yet and left out; --live adds them\n", res.liveRows())
+	}
+	if res.ForeignBatches > 0 {
+		fmt.Fprintf(a.stderr, "siltstone: %d batches of another tool are not adopted yet and left out; `siltstone merge %s` does it\n", res.ForeignBatches, c.Dataset)
 	}
 	if c.Output != "" {
 		fmt.Fprintf(a.stderr, "%d rows in %s\n", res.Rows, c.Output)

@@ -278,6 +278,23 @@ func wantFile(t *testing.T, path, want string) {
 	}
 }
 
+func TestExportSaysWhatAnotherToolHasLeft(t *testing.T) {
+	e := newExporter(t)
+	e.merged(t, `{"id":"a"}`)
+	if _, err := e.store.Put(t.Context(), "d/old/manifest.yaml", []byte("rows: 1\n"), objstore.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	const hint = "`siltstone merge d` does it"
+	if code := e.export(t, exportCmd{}); code != 0 || !strings.Contains(e.errs.String(), "1 batches of another tool") || !strings.Contains(e.errs.String(), hint) {
+		t.Errorf("%d %s", code, e.errs.String())
+	}
+	for _, c := range []exportCmd{{Live: true}, {Batch: []string{"old"}}} {
+		if code := e.export(t, c); code != exitFailed || e.out.Len() > 0 || !strings.Contains(e.errs.String(), hint) {
+			t.Errorf("%+v: %d %s", c, code, e.errs.String())
+		}
+	}
+}
+
 func TestExportFlagsTakeNamesAsTheyAre(t *testing.T) {
 	for args, want := range map[string]exportCmd{
 		"d --columns a,b,_batch":       {Dataset: "d", Columns: []string{"a", "b", "_batch"}},
