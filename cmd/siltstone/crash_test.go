@@ -29,6 +29,10 @@ var (
 // writers write and mergers merge. Every row whose chunk was acknowledged and
 // that no rule drops must come out exactly once, with its bytes.
 func TestNoRowIsLostWhenUpIsKilled(t *testing.T) {
+	if testing.Short() {
+		crashCampaign(t, 3, "", false)
+		return
+	}
 	for _, c := range []struct{ name, notify string }{
 		{"as it is", ""},
 		{"with notifications off", "off"},
