@@ -30,6 +30,8 @@ const (
 	exitUsage   = 2
 	exitRefused = 3
 	exitPartial = 4 // done, but some rows were rejected or failed
+
+	exitInterrupted = 130 // what shells make of an interrupted command
 )
 
 // cli is the command line: global flags and one field per command.
@@ -105,7 +107,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitUsage
 	}
 	defer a.close()
-	return exitCode(cmd.Run(ctx, a), stderr)
+	err = cmd.Run(ctx, a)
+	var coded *exitError
+	if err != nil && ctx.Err() != nil && !errors.As(err, &coded) {
+		err = exit(exitInterrupted, err)
+	}
+	return exitCode(err, stderr)
 }
 
 // verbatim takes a text as it is. kong would send it through JSON, which puts

@@ -133,3 +133,17 @@ func TestArgumentsAreTakenByteForByte(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInterruptedCommandEndsAsShellsExpect(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("S3_BUCKET", "b")
+	t.Setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"export", "d"}, {"verify", "d"}, {"ls"}, {"merge", "d"}, {"describe", "d"}} {
+		var out, errs bytes.Buffer
+		if code := run(ctx, args, strings.NewReader(""), &out, &errs); code != exitInterrupted || errs.Len() == 0 {
+			t.Errorf("%q: exit %d, %q", args, code, errs.String())
+		}
+	}
+}

@@ -241,9 +241,6 @@ func (p *put) outcome(ctx context.Context, res producers.Result, err, closeErr e
 	return nil
 }
 
-// exitInterrupted is what shells make of an interrupted command.
-const exitInterrupted = 130
-
 // grace is a context that ends d after ctx does.
 func grace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))

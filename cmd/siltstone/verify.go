@@ -31,7 +31,7 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 	for _, id := range ids {
 		rep, err := merger.Verify(ctx, a.store, id)
 		if err != nil {
-			return fmt.Errorf("verify %s: %w", id, err)
+			return err // it names the batch
 		}
 		bar.Add(1)
 		problems += len(rep.Problems)
