@@ -167,6 +167,12 @@ func TestVerifyOfABatchWithoutARecord(t *testing.T) {
 	if err != nil || !rep.OK() || rep.LiveRows != 1 || rep.Generation != 0 || len(rep.Notes) != 1 {
 		t.Errorf("%+v, %v", rep, err)
 	}
+	put(t, s, "d/b/merged.parquet", "?")
+	put(t, s, "d/b/merged_00000.jsonl.gz", "?")
+	put(t, s, "d/b/_rejected/merged.parquet", "?")
+	if rep, err = merger.Verify(t.Context(), s, theBatch); err != nil || len(rep.Notes) != 3 {
+		t.Errorf("%+v, %v", rep, err)
+	}
 	m := catalog.RunManifest{Run: "aaaaaa", Dataset: theBatch.Dataset, Batch: theBatch.Batch, State: catalog.RunCompleted, Chunks: 3}
 	if err := catalog.PutRun(t.Context(), s, m); err != nil {
 		t.Fatal(err)

@@ -69,14 +69,21 @@ func (c *checker) checkHistory() error {
 }
 
 // checkStrays looks for objects in the folder that nothing reads: somebody may
-// take them for part of the batch.
+// take them for part of the batch. What was rejected is nobody's to name.
 func (c *checker) checkStrays() error {
 	for info, err := range c.store.List(c.ctx, c.batch.Dir(), "") {
 		if err != nil {
 			return fmt.Errorf("list %s: %w", c.batch.Dir(), err)
 		}
-		if dataset.ParseKey(info.Key).Kind == dataset.KindUnknown && !strings.HasSuffix(info.Key, "/") {
-			c.report.note(info.Key, "not a file of the format: nothing reads it")
+		switch dataset.ParseKey(info.Key).Kind {
+		case dataset.KindUnknown:
+			if !strings.HasSuffix(info.Key, "/") && !strings.HasPrefix(info.Key, c.batch.RejectedKey("")) {
+				c.report.note(info.Key, "not a file of the format: nothing reads it")
+			}
+		case dataset.KindBlock, dataset.KindLegacy, dataset.KindDigest, dataset.KindHistory:
+			if !c.head.Exists() && !c.head.Foreign {
+				c.report.note(info.Key, "there is no commit record to name it: nothing reads it")
+			}
 		}
 	}
 	return nil
