@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type put struct {
 	app      *app
 	w        *producers.Writer
 	bar      progress
+	unseen   []string // columns of --dedup that no row has had yet
 	rejected int64
 	unread   int              // files that could not be read to their end
 	in       *producers.Input // of the last row that was written
@@ -53,7 +55,7 @@ var errBadLine = errors.New("bad line")
 
 // Run stores the rows of all files in one run.
 func (c *putCmd) Run(ctx context.Context, a *app) error {
-	opts, total, err := c.check()
+	opts, dedup, total, err := c.check()
 	if err != nil {
 		return exit(exitUsage, err)
 	}
@@ -64,7 +66,7 @@ func (c *putCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	p := &put{cmd: c, app: a, w: w, bar: a.progress("put", total)}
+	p := &put{cmd: c, app: a, w: w, bar: a.progress("put", total), unseen: dedup}
 	err = p.files(ctx)
 	closing, stop := grace(ctx, putGrace)
 	defer stop()
@@ -81,20 +83,19 @@ func (c *putCmd) Run(ctx context.Context, a *app) error {
 }
 
 // check refuses what cannot work before anything is written.
-func (c *putCmd) check() (opts []producers.Option, total int64, err error) {
+func (c *putCmd) check() (opts []producers.Option, dedup []string, total int64, err error) {
 	if err := (dataset.BatchID{Dataset: c.Dataset, Batch: c.Batch}).Check(); err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	if c.ChunkRows < 1 {
-		return nil, 0, fmt.Errorf("--chunk-rows %d: at least 1 is needed", c.ChunkRows)
+		return nil, nil, 0, fmt.Errorf("--chunk-rows %d: at least 1 is needed", c.ChunkRows)
 	}
 	opts = append(opts, producers.ChunkRows(c.ChunkRows))
 	if c.Dedup != nil {
-		columns, err := columnList(*c.Dedup)
-		if err != nil {
-			return nil, 0, fmt.Errorf("--dedup: %w", err)
+		if dedup, err = columnList(*c.Dedup); err != nil {
+			return nil, nil, 0, fmt.Errorf("--dedup: %w", err)
 		}
-		opts = append(opts, producers.DeduplicateOn(columns...))
+		opts = append(opts, producers.DeduplicateOn(dedup...))
 	}
 	if len(c.Files) == 0 {
 		c.Files = []string{producers.Stdin}
@@ -103,7 +104,7 @@ func (c *putCmd) check() (opts []producers.Option, total int64, err error) {
 	for _, f := range c.Files {
 		size, err := producers.StatInput(f)
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, 0, err
 		}
 		if f == producers.Stdin {
 			stdins++
@@ -112,12 +113,12 @@ func (c *putCmd) check() (opts []producers.Option, total int64, err error) {
 		known = known && size >= 0
 	}
 	if stdins > 1 {
-		return nil, 0, errors.New("stdin (-) can be read once")
+		return nil, nil, 0, errors.New("stdin (-) can be read once")
 	}
 	if !known {
 		total = -1
 	}
-	return opts, total, nil
+	return opts, dedup, total, nil
 }
 
 // columnList reads names with commas between them, or a JSON list of names. The
@@ -179,6 +180,7 @@ func (p *put) file(ctx context.Context, name string) error {
 		if reject == "" {
 			if err = p.w.Write(ctx, line.Raw); err == nil {
 				p.in, p.last = in, line
+				p.see(line.Raw)
 				continue
 			}
 			if !errors.Is(err, producers.ErrRejected) {
@@ -197,6 +199,21 @@ func (p *put) file(ctx context.Context, name string) error {
 	return nil
 }
 
+// see looks in a stored row for the columns of --dedup that none has had.
+func (p *put) see(raw []byte) {
+	if len(p.unseen) == 0 {
+		return
+	}
+	row, err := dataset.ParseRow(raw)
+	if err != nil {
+		return
+	}
+	p.unseen = slices.DeleteFunc(slices.Clone(p.unseen), func(name string) bool {
+		_, ok := row.Column(name)
+		return ok || name == dataset.IDColumn || name == dataset.CreatedAtColumn // every row gets them
+	})
+}
+
 // giveUp notes that the rest of a file cannot be read.
 func (p *put) giveUp(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -211,6 +228,11 @@ func (p *put) giveUp(ctx context.Context, err error) error {
 func (p *put) report(res producers.Result) {
 	if more := p.rejected - badLinesShown; more > 0 && !p.cmd.Strict {
 		fmt.Fprintf(p.app.stderr, "… and %d more bad lines\n", more)
+	}
+	if res.Rows > 0 {
+		for _, name := range p.unseen {
+			fmt.Fprintf(p.app.stderr, "siltstone: --dedup: none of these rows has a column %q, so all of them agree on it\n", name)
+		}
 	}
 	if !p.app.json {
 		fmt.Fprintf(p.app.stderr, "%s/%s: %d rows stored in %d chunks (%d bytes) by run %s\n",

@@ -173,6 +173,20 @@ func TestPutRefusesWrongUsageBeforeItWrites(t *testing.T) {
 	}
 }
 
+func TestPutSaysWhichColumnsOfDedupNoRowHas(t *testing.T) {
+	for dedup, want := range map[string][]string{"": nil, "a,b": nil, "id,_created_at": nil, "a,text": {"text"}, "A,c.d": {"A", "c.d"}} {
+		got := runPut(t.Context(), t, mem.New(), strings.NewReader("{\"a\":1}\n{\"b\":null,\"c\":{\"d\":1}}\n"), putCmd{Dedup: &dedup})
+		if got.code != 0 || got.res.Rows != 2 || strings.Count(got.stderr, "none of these rows") != len(want) {
+			t.Errorf("%q: %+v", dedup, got)
+		}
+		for _, name := range want {
+			if !strings.Contains(got.stderr, fmt.Sprintf("column %q", name)) {
+				t.Errorf("%q: %q", dedup, got.stderr)
+			}
+		}
+	}
+}
+
 func TestPutDedupTellsAbsentFromEmpty(t *testing.T) {
 	str := func(s string) *string { return &s }
 	for _, c := range []struct {
