@@ -86,18 +86,20 @@ func (p *Projection) Append(dst []byte, r Row) []byte {
 func (p *Projection) pick(r Row) [][]byte {
 	clear(p.values)
 	left := len(p.names)
-	if p.batch >= 0 {
+	// A row that is not told its batch may bring it along, as Project writes it.
+	told := p.batch >= 0 && r.Batch != ""
+	if told {
 		left--
 	}
 	for name, v := range r.Fields() {
-		if i, ok := p.index[name]; ok && i != p.batch {
+		if i, ok := p.index[name]; ok && !(told && i == p.batch) {
 			p.values[i], p.seen[i] = v, true
 			if left--; left == 0 {
 				break
 			}
 		}
 	}
-	if p.batch >= 0 {
+	if told {
 		p.values[p.batch], p.seen[p.batch] = quote(r.Batch), true
 	}
 	return p.values
