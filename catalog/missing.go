@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/objstore"
@@ -56,25 +55,28 @@ func FindMissing(ctx context.Context, s objstore.Store, b dataset.BatchID, h Hea
 }
 
 func missing(b dataset.BatchID, r Record, runs []RunManifest, listings ...Listing) []Missing {
-	there := make(map[string]bool)
+	have := make(map[dataset.Run]Ranges)
+	for _, m := range runs {
+		have[m.Run] = r.Runs[m.Run].Absorbed
+	}
 	for _, l := range listings {
 		for _, c := range l.Chunks {
-			there[c.Key()] = true
+			have[c.Run] = have[c.Run].Add(c.Number)
+		}
+	}
+	for name := range r.Chunks {
+		if k := dataset.ParseKey(b.LiveDir() + name); k.Kind == dataset.KindChunk {
+			have[k.Run] = have[k.Run].Add(k.Number)
 		}
 	}
 	var out []Missing
 	for _, m := range runs {
-		lost := Missing{Run: m.Run}
-		for n := range m.Chunks {
-			key := b.ChunkKey(m.Run, n)
-			_, alone := r.Chunks[strings.TrimPrefix(key, b.LiveDir())]
-			if alone || there[key] || r.Runs[m.Run].Absorbed.Has(n) {
-				continue
+		lost := Missing{Run: m.Run, Count: m.Chunks}
+		for _, s := range have[m.Run].spans { // not number by number: a manifest may claim any count
+			if s.lo <= lost.First {
+				lost.First = s.hi + 1
 			}
-			if lost.Count == 0 {
-				lost.First = n
-			}
-			lost.Count++
+			lost.Count -= max(0, min(s.hi, m.Chunks-1)-s.lo+1)
 		}
 		if lost.Count > 0 {
 			out = append(out, lost)

@@ -29,6 +29,9 @@ func TestChunksOfACompletedRunAreMergedOrThereOrMissing(t *testing.T) {
 		"failed, nobody knows":  {state: catalog.RunFailed, chunks: 3},
 		"one is gone":           {state: catalog.RunCompleted, chunks: 3, there: []int{0, 2}, want: []catalog.Missing{{Run: "a1b2c3", First: 1, Count: 1}}},
 		"gone, others merged":   {state: catalog.RunCompleted, chunks: 5, absorbed: "0-2", want: []catalog.Missing{{Run: "a1b2c3", First: 3, Count: 2}}},
+		"more than anybody has": {state: catalog.RunCompleted, chunks: 1 << 40, there: []int{0}, absorbed: "1,7", want: []catalog.Missing{{Run: "a1b2c3", First: 2, Count: 1<<40 - 3}}},
+		"fewer than there are":  {state: catalog.RunCompleted, chunks: 1, there: []int{0, 1}, absorbed: "2-9"},
+		"fewer than nothing":    {state: catalog.RunCompleted, chunks: -1},
 		"gone with the record":  {state: catalog.RunCompleted, chunks: 2, want: []catalog.Missing{{Run: "a1b2c3", Count: 2}}},
 		"gone, more came later": {state: catalog.RunCompleted, chunks: 3, late: []int{2}, want: []catalog.Missing{{Run: "a1b2c3", Count: 2}}},
 	} {

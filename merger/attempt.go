@@ -82,6 +82,9 @@ func (a *attempt) look(ctx context.Context) error {
 	if a.head.Record.Deleted {
 		return nil
 	}
+	if err := a.lookForRecord(ctx, listing); err != nil {
+		return err
+	}
 	for _, c := range listing.Chunks {
 		if a.head.Record.Absorbed(c) {
 			a.leftover = append(a.leftover, c)
@@ -103,6 +106,32 @@ func (a *attempt) look(ctx context.Context) error {
 		a.adopted, err = findAdoption(ctx, a.store, a.batch)
 	}
 	return err
+}
+
+// lookForRecord refuses to make the first record of a batch that has had one:
+// blocks lie there, and the chunks of runs that have ended are gone. A new
+// record would name none of those blocks, and the sweeper would delete them.
+func (a *attempt) lookForRecord(ctx context.Context, listing catalog.Listing) error {
+	if a.head.Exists() || a.head.Foreign {
+		return nil
+	}
+	lost, err := catalog.FindMissing(ctx, a.store, a.batch, a.head, listing)
+	if err != nil || len(lost) == 0 {
+		return err
+	}
+	files, err := listNumbered(ctx, a.store, a.batch)
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	now, err := catalog.ReadHead(ctx, a.store, a.batch)
+	if err != nil {
+		return err
+	}
+	if now.Exists() {
+		return fmt.Errorf("look at %s: %w", a.batch, objstore.ErrLost) // merged in this moment
+	}
+	return fmt.Errorf("%s: %w: it is gone: %s lies there, and %s; put the newest record of %s in its place",
+		a.batch.CommitKey(), catalog.ErrDamaged, files[0].Info.Key, lost[0], a.batch.HistoryDir())
 }
 
 // lookForRuns reads the manifests that the listing did not show although it

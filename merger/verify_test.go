@@ -3,6 +3,7 @@ package merger_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -67,6 +68,11 @@ func TestVerifyFindsEachKindOfDamage(t *testing.T) {
 			}
 			putChunk(t, s, theBatch, "dddddd", 1, a)
 		}, "dddddd.manifest.json", "1 chunks, from number 0 on, that are neither merged nor there"},
+		"the manifest of a closed run is damaged": {func(t *testing.T, s objstore.Store) {
+			for run := range record(t, s, theBatch).Runs {
+				put(t, s, theBatch.RunKey(run), "{")
+			}
+		}, "d/b/", "manifest.json: "},
 		"next_file is too low": {func(t *testing.T, s objstore.Store) {
 			rewrite(t, s, func(r *catalog.Record) { r.NextFile = 1 })
 		}, "manifest.yaml", "next_file"},
@@ -237,4 +243,27 @@ func TestDamageStopsAMergeAndNamesTheObject(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestABatchThatHasLostItsRecordIsNotBegunAnew(t *testing.T) {
+	now := newClock()
+	s := mem.New()
+	e := engine(t, s, config(t, now))
+	m := catalog.RunManifest{Run: "aaaaaa", Dataset: theBatch.Dataset, Batch: theBatch.Batch, State: catalog.RunCompleted, Chunks: 1}
+	if err := catalog.PutRun(t.Context(), s, m); err != nil {
+		t.Fatal(err)
+	}
+	putChunk(t, s, theBatch, "aaaaaa", 0, a)
+	merge(t, e, theBatch)
+	was := get(t, s, theBatch.CommitKey())
+	remove(t, s, theBatch.CommitKey())
+	putChunk(t, s, theBatch, "bbbbbb", 0, row("z", "k", 9))
+	if _, err := e.Merge(t.Context(), theBatch); !errors.Is(err, catalog.ErrDamaged) || exists(t, s, theBatch.CommitKey()) {
+		t.Errorf("begun anew: %v", err)
+	}
+	put(t, s, theBatch.CommitKey(), was)
+	if r := merge(t, e, theBatch); r.Rows != 2 {
+		t.Errorf("%+v", r)
+	}
+	healthy(t, s, theBatch)
 }

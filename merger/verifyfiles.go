@@ -102,7 +102,11 @@ func (c *checker) checkLive() error {
 		}
 	}
 	lost, err := catalog.FindMissing(c.ctx, c.store, c.batch, c.head, c.listing)
-	if err != nil && !errors.Is(err, catalog.ErrDamaged) { // said below
+	if errors.Is(err, catalog.ErrDamaged) {
+		c.report.problem(c.batch.LiveDir(), "%v", err)
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	for _, m := range lost {
