@@ -150,7 +150,7 @@ type owner struct {
 
 var owners = []owner{
 	{"github.com/nats-io", []string{"nats"}, "no message or connection of NATS leaves nats/"},
-	{"github.com/aws", []string{"objstore/s3", "objstore/embedded"}, "the S3 SDK stays behind objstore (the gateway's backend interface is spelled in its types)"},
+	{"github.com/aws", []string{"objstore/s3", "objstore/embedded", "objstore/objtest"}, "the S3 SDK stays behind objstore (the gateway's backend interface is spelled in its types; objtest sets up a server of another kind)"},
 	{"github.com/versity/versitygw", []string{"objstore/embedded"}, "the embedded S3 server is one package"},
 	{"github.com/duckdb/duckdb-go", []string{"query"}, "SQL is written in one place"},
 	{"github.com/parquet-go/parquet-go", []string{"block", "index"}, "parquet is a block or an index"},

@@ -55,20 +55,7 @@ func crashCampaign(t *testing.T, kills int, notify string, dropNATS bool) {
 	up := startUp(t, dir, env...)
 	config := up.config(t)
 
-	stop := make(chan struct{})
-	var writers []*crashWriter
-	var wg sync.WaitGroup
-	for i := range 4 {
-		w := &crashWriter{
-			name: fmt.Sprintf("w%d", i), config: config, stored: map[string]string{},
-			batch: dataset.BatchID{Dataset: "crash", Batch: "plain"},
-		}
-		if i%2 == 1 {
-			w.batch.Batch, w.dedup = "deduplicated", true
-		}
-		writers = append(writers, w)
-		wg.Go(func() { w.run(t.Context(), stop) })
-	}
+	stop := startWriters(t, config)
 	for range kills {
 		pause := time.NewTimer(time.Duration(rnd.IntN(1500)) * time.Millisecond)
 		<-pause.C
@@ -83,17 +70,47 @@ func crashCampaign(t *testing.T, kills int, notify string, dropNATS bool) {
 			t.Fatalf("the addresses changed: %+v, were %+v", got, config)
 		}
 	}
-	close(stop)
-	wg.Wait()
+	writers := stop()
 
+	up.judge(t, writers)
+}
+
+// judge waits until all is merged, and compares what comes out with what was
+// acknowledged.
+func (s *server) judge(t *testing.T, writers []*crashWriter) {
+	t.Helper()
 	for _, name := range []string{"plain", "deduplicated"} {
-		up.settled(t, dataset.BatchID{Dataset: "crash", Batch: name})
+		s.settled(t, dataset.BatchID{Dataset: "crash", Batch: name})
 	}
-	if out := must(t, "", "--dir", dir, "verify", "crash"); strings.Contains(out, "PROBLEM") {
+	if out := must(t, "", "--dir", s.dir, "verify", "crash"); strings.Contains(out, "PROBLEM") {
 		t.Fatal(out)
 	}
-	checkPlain(t, dir, writers)
-	checkDeduplicated(t, dir, writers)
+	checkPlain(t, s.dir, writers)
+	checkDeduplicated(t, s.dir, writers)
+}
+
+// startWriters starts four writers; the function that it gives stops them, waits
+// until they have stored what they wrote, and gives them.
+func startWriters(t *testing.T, config siltstone.Config) (stop func() []*crashWriter) {
+	ending := make(chan struct{})
+	var writers []*crashWriter
+	var wg sync.WaitGroup
+	for i := range 4 {
+		w := &crashWriter{
+			name: fmt.Sprintf("w%d", i), config: config, stored: map[string]string{},
+			batch: dataset.BatchID{Dataset: "crash", Batch: "plain"},
+		}
+		if i%2 == 1 {
+			w.batch.Batch, w.dedup = "deduplicated", true
+		}
+		writers = append(writers, w)
+		wg.Go(func() { w.run(t.Context(), ending) })
+	}
+	return func() []*crashWriter {
+		close(ending)
+		wg.Wait()
+		return writers
+	}
 }
 
 // crashWriter writes rows with ids of its own, and again those that were not

@@ -62,7 +62,13 @@ var doorURL = regexp.MustCompile(`(http://\S+)/metrics`)
 // settings may be given.
 func startUp(t *testing.T, dir string, env ...string) *server {
 	t.Helper()
-	cmd := command(t, "--dir", dir, "up", "--listen", "127.0.0.1:0")
+	return start(t, dir, []string{"up"}, env...)
+}
+
+// start starts a command that serves, and waits until it is ready.
+func start(t *testing.T, dir string, args []string, env ...string) *server {
+	t.Helper()
+	cmd := command(t, append(append([]string{"--dir", dir}, args...), "--listen", "127.0.0.1:0")...)
 	cmd.Env = append(cmd.Env, env...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -91,11 +97,11 @@ func startUp(t *testing.T, dir string, env ...string) *server {
 	select {
 	case s.url = <-found:
 	case <-s.done:
-		t.Fatalf("up ended at once: %v\n%q", cmd.ProcessState, log)
+		t.Fatalf("%v ended at once: %v\n%q", args, cmd.ProcessState, log)
 	case <-time.After(time.Minute):
-		t.Fatal("up does not say where it is")
+		t.Fatalf("%v does not say where it is", args)
 	}
-	await(t, "up is ready", func() bool {
+	await(t, fmt.Sprintf("%v is ready", args), func() bool {
 		r, err := http.Get(s.url + "/readyz")
 		if err != nil {
 			return false
