@@ -1,14 +1,20 @@
 package query
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/siltstone-data/siltstone/block"
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/objstore"
+	"github.com/siltstone-data/siltstone/objstore/cache"
 )
 
 // EngineConfig holds the settings of an Engine.
@@ -19,23 +25,107 @@ type EngineConfig struct {
 	Parallel   int    // most requests to the store at once for one question; 8 when 0
 }
 
+// The bounds of what an Engine keeps in memory.
+const (
+	headsBytes  = 32 << 20 // commit records
+	tablesBytes = 64 << 20 // frame tables: some 30 KB for a block of 50,000 rows
+	chunksBytes = 96 << 20 // tables of live chunks: some 140 bytes for a row
+	bodiesBytes = 64 << 20 // live chunks themselves
+
+	annotatorsBytes = 4 << 20
+)
+
+const defaultCacheBytes = 1 << 30
+
+// Validate names the field that makes a configuration unusable.
+func (c EngineConfig) Validate() error {
+	switch {
+	case c.CacheBytes < 0:
+		return fmt.Errorf("query: CacheBytes is %d, it must not be negative", c.CacheBytes)
+	case c.Parallel < 0:
+		return fmt.Errorf("query: Parallel is %d, it must not be negative", c.Parallel)
+	}
+	return nil
+}
+
 // Engine answers questions about datasets: pages, rows, counts, what there is.
 // All methods may be called at once from many goroutines.
+//
+// Whatever it keeps never changes: frame tables and frames of blocks, chunks by
+// their ETag, commit records by their generation. What may change is asked of
+// the catalog and the store for every question.
 type Engine struct {
 	store   objstore.Store
 	catalog Catalog
 	cfg     EngineConfig
 	log     *slog.Logger
+	m       *engineMetrics
+
+	heads  *cache.Memory[dataset.BatchID, catalog.Head]
+	tables *cache.Memory[cache.Key, []block.Frame]
+	chunks *cache.Memory[chunkKey, *chunkTable]
+	bodies *cache.Memory[chunkKey, []byte]
+	disk   *cache.Disk // may be nil
+
+	annotators *cache.Memory[string, annotatorList]
 }
 
 // NewEngine makes an Engine over a store. With a CacheDir it takes the folder
-// for this process alone, until Close.
+// for this process alone, until Close; cache.ErrInUse says that another has it.
 func NewEngine(store objstore.Store, cat Catalog, cfg EngineConfig, log *slog.Logger, reg prometheus.Registerer) (*Engine, error) {
-	return &Engine{store: store, catalog: cat, cfg: cfg, log: log}, nil
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m := cache.NewMetrics(reg)
+	e := &Engine{
+		store: store, catalog: cat, cfg: cfg, log: log, m: newEngineMetrics(reg),
+		heads:  cache.NewMemory[dataset.BatchID, catalog.Head]("records", headsBytes, m),
+		tables: cache.NewMemory[cache.Key, []block.Frame]("frame_tables", tablesBytes, m),
+		chunks: cache.NewMemory[chunkKey, *chunkTable]("chunk_tables", chunksBytes, m),
+		bodies: cache.NewMemory[chunkKey, []byte]("chunks", bodiesBytes, m),
+
+		annotators: cache.NewMemory[string, annotatorList]("annotators", annotatorsBytes, m),
+	}
+	if cfg.CacheDir == "" {
+		return e, nil
+	}
+	var err error
+	e.disk, err = cache.OpenDisk(cache.DiskConfig{Dir: cfg.CacheDir, MaxBytes: cmp.Or(cfg.CacheBytes, defaultCacheBytes)}, log, m)
+	return e, err
 }
 
 // Close gives the cache folder back.
-func (e *Engine) Close() error { return nil }
+func (e *Engine) Close() error {
+	if e.disk == nil {
+		return nil
+	}
+	return e.disk.Close()
+}
+
+func (e *Engine) parallel() int { return cmp.Or(e.cfg.Parallel, 8) }
+
+// kept gives bytes from the disk cache, where there is one, or from load.
+func (e *Engine) kept(ctx context.Context, key cache.Key, load func() ([]byte, error)) ([]byte, error) {
+	if e.disk == nil {
+		return load()
+	}
+	return e.disk.Get(ctx, key, load)
+}
+
+// engineMetrics count what an Engine was asked.
+type engineMetrics struct {
+	pages     prometheus.Histogram
+	bytesRead prometheus.Counter
+}
+
+func newEngineMetrics(reg prometheus.Registerer) *engineMetrics {
+	f := promauto.With(reg)
+	return &engineMetrics{
+		pages: f.NewHistogram(prometheus.HistogramOpts{Name: "siltstone_query_page_seconds", Help: "Time to answer a page.",
+			Buckets: []float64{.001, .002, .004, .008, .016, .032, .064, .125, .25, .5, 1, 2, 4, 8, 16}}),
+		bytesRead: f.NewCounter(prometheus.CounterOpts{Name: "siltstone_query_read_bytes_total", Help: "Bytes that questions read from the store."}),
+	}
+}
 
 // Rows is the function Rows over the engine's store.
 func (e *Engine) Rows(ctx context.Context, o Options) iter.Seq2[Row, error] {
@@ -43,36 +133,4 @@ func (e *Engine) Rows(ctx context.Context, o Options) iter.Seq2[Row, error] {
 		o.WorkDir = e.cfg.WorkDir
 	}
 	return Rows(ctx, e.store, o)
-}
-
-// Datasets sums up all datasets, in order of their names.
-func (e *Engine) Datasets(ctx context.Context) ([]DatasetInfo, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Dataset sums up a dataset and its batches. A *NotFoundError names the nearest
-// dataset where there is none of that name.
-func (e *Engine) Dataset(ctx context.Context, name string) (DatasetInfo, []BatchInfo, error) {
-	return DatasetInfo{}, nil, errors.ErrUnsupported
-}
-
-// Schema tells the columns of a dataset.
-func (e *Engine) Schema(ctx context.Context, name string) ([]Column, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Page gives one page of rows.
-func (e *Engine) Page(ctx context.Context, q PageRequest) (Page, error) {
-	return Page{}, errors.ErrUnsupported
-}
-
-// Row gives the row of that id in a batch, or in all batches where batch is
-// empty, in order of the batches. None is a *NotFoundError.
-func (e *Engine) Row(ctx context.Context, dataset, id, batch string) ([]Row, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Count counts the rows of a dataset, or of some batches of it.
-func (e *Engine) Count(ctx context.Context, dataset string, batches []string) (n int64, exact bool, err error) {
-	return 0, false, errors.ErrUnsupported
 }

@@ -1,6 +1,14 @@
 package query
 
-import "time"
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/siltstone-data/siltstone/dataset"
+)
 
 // DatasetInfo sums up a dataset.
 type DatasetInfo struct {
@@ -25,4 +33,183 @@ type BatchInfo struct {
 	LiveRows   int64     `json:"live_rows"`  // as in DatasetInfo
 	LiveChunks int64     `json:"live_chunks"`
 	UpdatedAt  time.Time `json:"updated_at,omitzero"`
+}
+
+// Datasets sums up all datasets, in order of their names. A folder that holds no
+// row, chunk or run is none.
+func (e *Engine) Datasets(ctx context.Context) ([]DatasetInfo, error) {
+	q := e.ask(ctx)
+	defer func() { e.m.bytesRead.Add(float64(q.read.Load())) }()
+	names, err := e.catalog.Datasets(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list datasets: %w", err)
+	}
+	infos := []DatasetInfo{}
+	for _, name := range names {
+		batches, err := e.catalog.Batches(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("list batches of %q: %w", name, err)
+		}
+		views, err := q.views(name, batches)
+		if err != nil {
+			return nil, err
+		}
+		if ok, err := q.anything(views); err != nil {
+			return nil, err
+		} else if !ok {
+			continue
+		}
+		d, _, err := q.sum(name, views)
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, d)
+	}
+	return infos, nil
+}
+
+// anything reports whether one of some batches is there, or was begun.
+func (q *ask) anything(views []*view) (bool, error) {
+	if slices.ContainsFunc(views, (*view).there) {
+		return true, nil
+	}
+	for _, v := range views {
+		if ok, _, err := written(q.ctx, q.store, &v.batch); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// Dataset sums up a dataset and its batches. A *NotFoundError names the nearest
+// dataset where there is none of that name.
+func (e *Engine) Dataset(ctx context.Context, name string) (DatasetInfo, []BatchInfo, error) {
+	q := e.ask(ctx)
+	defer func() { e.m.bytesRead.Add(float64(q.read.Load())) }()
+	if err := dataset.CheckDataset(name); err != nil {
+		return DatasetInfo{}, nil, err
+	}
+	batches, err := e.catalog.Batches(ctx, name)
+	if err != nil {
+		return DatasetInfo{}, nil, fmt.Errorf("list batches of %q: %w", name, err)
+	}
+	views, err := q.views(name, batches)
+	if err != nil {
+		return DatasetInfo{}, nil, err
+	}
+	if ok, err := q.anything(views); err != nil {
+		return DatasetInfo{}, nil, err
+	} else if !ok {
+		return DatasetInfo{}, nil, q.noDataset(name)
+	}
+	return q.sum(name, views)
+}
+
+// sum sums up batches, of which those that are not there are left out.
+func (q *ask) sum(name string, views []*view) (DatasetInfo, []BatchInfo, error) {
+	d := DatasetInfo{Name: name}
+	var err error
+	if d.Annotators, err = q.annotators(name); err != nil {
+		return d, nil, err
+	}
+	if err := q.countChunks(views); err != nil {
+		return d, nil, err
+	}
+	batches := []BatchInfo{}
+	for _, v := range views {
+		if !v.there() && !v.head.Foreign {
+			continue
+		}
+		b := BatchInfo{Name: v.id.Batch, LiveRows: liveRows([]*view{v}), LiveChunks: int64(len(v.chunks))}
+		if r := v.head.Record; v.head.Exists() && !r.Deleted {
+			b.Rows, b.Bytes, b.Generation, b.UpdatedAt = r.Rows, r.Bytes, r.Generation, r.CommittedAt
+		}
+		batches = append(batches, b)
+		d.Batches++
+		d.Rows += b.Rows
+		d.Bytes += b.Bytes
+		d.LiveChunks += b.LiveChunks
+		if b.LiveRows < 0 || d.LiveRows < 0 {
+			d.LiveRows = -1
+		} else {
+			d.LiveRows += b.LiveRows
+		}
+		if b.UpdatedAt.After(d.UpdatedAt) {
+			d.UpdatedAt = b.UpdatedAt
+		}
+	}
+	return d, batches, nil
+}
+
+// countChunks finds out how many rows live chunks have where the catalog does
+// not know, if they are few and small. One that is gone was merged meanwhile.
+func (q *ask) countChunks(views []*view) error {
+	type job struct {
+		v *view
+		i int
+	}
+	var todo []job
+	var size int64
+	for _, v := range views {
+		for i, c := range v.chunks {
+			if _, known := v.rows[versionOf(c)]; known {
+				continue
+			}
+			if t, ok := q.e.chunks.Peek(keyOf(c)); ok {
+				v.rows[versionOf(c)] = t.rows
+				continue
+			}
+			todo = append(todo, job{v, i})
+			size += c.Size
+		}
+	}
+	if len(todo) > maxCountChunks || size > maxCountBytes {
+		return nil
+	}
+	counts := make([]int64, len(todo))
+	err := q.each(len(todo), func(ctx context.Context, i int) error {
+		t, err := q.chunkTable(ctx, todo[i].v.chunks[todo[i].i])
+		switch {
+		case gone(err):
+			return nil
+		case err != nil:
+			c := todo[i].v.chunks[todo[i].i]
+			return fmt.Errorf("count rows of %s: %w", c.Key(), err)
+		}
+		counts[i] = t.rows
+		return nil
+	})
+	for i, j := range todo {
+		j.v.rows[versionOf(j.v.chunks[j.i])] = counts[i]
+	}
+	return err
+}
+
+// annotatorsAge is how long a list of annotators is taken for right: the catalog
+// does not follow them, and a list of datasets is asked for often.
+const annotatorsAge = 30 * time.Second
+
+type annotatorList struct {
+	names []string
+	at    time.Time
+}
+
+// annotators lists who has annotated a dataset.
+func (q *ask) annotators(name string) ([]string, error) {
+	if l, ok := q.e.annotators.Peek(name); ok && time.Since(l.at) < annotatorsAge {
+		return l.names, nil
+	}
+	l := annotatorList{names: []string{}, at: time.Now()}
+	any := dataset.BatchID{Dataset: name, Batch: "b", Annotator: "a"}
+	dir := strings.TrimSuffix(any.Dir(), "a/b/")
+	for sub, err := range q.store.Dirs(q.ctx, dir) {
+		if err != nil {
+			return nil, fmt.Errorf("list annotators of %q: %w", name, err)
+		}
+		if a := strings.TrimSuffix(sub, "/"); dataset.CheckAnnotator(a) == nil {
+			l.names = append(l.names, a)
+		}
+	}
+	q.e.annotators.Put(name, l, int64(200+len(name)+220*len(l.names)))
+	return l.names, nil
 }

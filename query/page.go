@@ -1,8 +1,12 @@
 package query
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
 	"time"
 )
 
@@ -34,4 +38,139 @@ type Page struct {
 	LiveRows  int64 // rows in live chunks of the batches asked for
 	Took      time.Duration
 	BytesRead int64 // from the store
+}
+
+const (
+	defaultLimit = 50
+	maxLimit     = 1000
+	// pageBytes ends a page early: a row may have 64 MiB, and a page has to
+	// fit into a browser.
+	pageBytes = 8 << 20
+)
+
+func (q PageRequest) check() error {
+	switch {
+	case q.Limit < 0 || q.Limit > maxLimit:
+		return fmt.Errorf("limit %d: it must be from 1 to %d", q.Limit, maxLimit)
+	case q.Clip < 0:
+		return fmt.Errorf("clip %d: it must not be negative", q.Clip)
+	}
+	return nil
+}
+
+// Page gives one page of rows, merged and live together. A cursor names the row
+// that it is about: pages that follow cursors skip and repeat none of the rows
+// that were there when the first one was given, whatever is merged meanwhile. A
+// page has fewer rows than its limit where they come to more than 8 MiB.
+func (e *Engine) Page(ctx context.Context, req PageRequest) (Page, error) {
+	start := time.Now()
+	q := e.ask(ctx)
+	p, err := q.page(req)
+	e.m.bytesRead.Add(float64(q.read.Load()))
+	if err != nil {
+		return Page{}, err
+	}
+	p.BytesRead, p.Took = q.read.Load(), time.Since(start)
+	e.m.pages.Observe(p.Took.Seconds())
+	return p, nil
+}
+
+func (q *ask) page(req PageRequest) (Page, error) {
+	if err := req.check(); err != nil {
+		return Page{}, err
+	}
+	if req.Limit == 0 {
+		req.Limit = defaultLimit
+	}
+	var t token // the first page
+	from := spot{end: req.Desc}
+	if req.Cursor != "" {
+		var err error
+		if t, err = parseToken(req.Cursor, req.Dataset, req.Desc); err != nil {
+			return Page{}, err
+		}
+		from = t.spot()
+	}
+	r, err := newRenderer(req.Columns, req.Clip)
+	if err != nil {
+		return Page{}, err
+	}
+	views, err := q.open(req.Dataset, req.Batches)
+	if err != nil {
+		return Page{}, err
+	}
+	w, err := q.newWalk(views, from, req.Desc != t.Back, req.Limit)
+	if err != nil {
+		return Page{}, err
+	}
+	var p Page
+	var first, last Cursor // in the order of the walk
+	size, more := 0, false
+	for len(p.Rows) < req.Limit && size < pageBytes {
+		row, err := w.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return Page{}, err
+		}
+		line := r.row(row)
+		if size += len(line); size > pageBytes && len(p.Rows) > 0 {
+			more = true // it is the first of the next page
+			break
+		}
+		if last = (Cursor{row.ID, row.Batch}); len(p.Rows) == 0 {
+			first = last
+		}
+		p.Rows = append(p.Rows, line)
+	}
+	if !more && len(p.Rows) > 0 && !t.Back {
+		if more, err = w.more(); err != nil {
+			return Page{}, err
+		}
+	}
+	if t.Back {
+		slices.Reverse(p.Rows)
+		first, last = last, first
+	}
+	p.Columns = r.columns()
+	p.LiveRows = liveRows(views)
+	p.Next, p.Prev = cursors(req, t, first, last, more)
+	return p, nil
+}
+
+// cursors gives those of a page from its first and last row. Behind a page that
+// was asked for backwards there is always the one that it was asked from.
+func cursors(req PageRequest, t token, first, last Cursor, more bool) (next, prev string) {
+	at := func(c Cursor, back, with bool) string {
+		return token{Version: tokenVersion, Dataset: hashOf(req.Dataset), Desc: req.Desc, Back: back, With: with, ID: c.ID, Batch: c.Batch}.String()
+	}
+	switch {
+	case first != (Cursor{}):
+		if more || t.Back {
+			next = at(last, false, false)
+		}
+		return next, at(first, true, false)
+	case req.Cursor == "":
+		return "", ""
+	case t.Back: // nothing has arrived before the row: the same question again, and the row on
+		return at(t.spot().Cursor, false, !t.With), req.Cursor
+	}
+	return "", at(t.spot().Cursor, true, !t.With)
+}
+
+// liveRows is the number of rows in the live chunks of batches, -1 where it is
+// not known.
+func liveRows(views []*view) int64 {
+	var n int64
+	for _, v := range views {
+		for _, c := range v.chunks {
+			rows, ok := v.rows[versionOf(c)]
+			if !ok {
+				return -1
+			}
+			n += rows
+		}
+	}
+	return n
 }

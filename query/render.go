@@ -1,0 +1,98 @@
+package query
+
+import (
+	"encoding/json"
+
+	"github.com/siltstone-data/siltstone/dataset"
+)
+
+// maxPageColumns bounds the columns that a page names.
+const maxPageColumns = 10_000
+
+// renderer turns rows into the lines of a page.
+type renderer struct {
+	cut   *Projection // nil: all columns
+	asked bool        // for _batch
+	clip  int
+	buf   []byte
+	seen  columnSet
+}
+
+func newRenderer(columns []string, clip int) (*renderer, error) {
+	r := &renderer{clip: clip, seen: columnSet{known: map[string]bool{}}}
+	if columns == nil {
+		return r, nil
+	}
+	for _, name := range columns {
+		r.asked = r.asked || name == dataset.BatchColumn
+	}
+	var err error
+	r.cut, err = NewProjection(append(columns[:len(columns):len(columns)], dataset.BatchColumn))
+	return r, err
+}
+
+// row gives the line of a row, which the caller may keep.
+func (r *renderer) row(row Row) json.RawMessage {
+	line := row.Raw
+	switch {
+	case r.cut != nil:
+		r.buf = r.cut.Append(r.buf[:0], row)
+		line = r.buf
+	default:
+		r.buf = appendWithBatch(r.buf[:0], row)
+		line = r.buf
+		r.note(row)
+	}
+	if r.clip > 0 {
+		return clip(make([]byte, 0, min(len(line), 64<<10)), line, r.clip)
+	}
+	return append(json.RawMessage(nil), line...)
+}
+
+// note collects the columns of rows that are given whole.
+func (r *renderer) note(row Row) {
+	for name := range row.Fields() {
+		if !r.seen.known[name] && len(r.seen.columns) < maxPageColumns && name != dataset.BatchColumn {
+			r.seen.known[name] = true
+			r.seen.columns = append(r.seen.columns, name)
+		}
+	}
+}
+
+// columns are the names of a page's columns: those asked for, or, where none
+// were, those that its rows have, in order of appearance.
+func (r *renderer) columns() []string {
+	out := []string{dataset.IDColumn, dataset.CreatedAtColumn}
+	names := r.seen.columns
+	if r.cut != nil {
+		names = r.cut.Columns()
+	}
+	for _, name := range names {
+		if name != dataset.IDColumn && name != dataset.CreatedAtColumn && (name != dataset.BatchColumn || r.asked) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// appendWithBatch appends a whole row with _batch as its last member. A row of
+// another tool may have a member of that name, which would make two of them; it
+// goes.
+func appendWithBatch(dst []byte, row Row) []byte {
+	if reserved(row.Row) != "" {
+		dst = append(dst, '{')
+		for name, value := range row.Fields() {
+			if name != dataset.BatchColumn && name != clippedColumn {
+				dst = append(append(append(append(dst, quote(name)...), ':'), value...), ',')
+			}
+		}
+	} else {
+		end := len(row.Raw) - 1
+		for end > 0 && row.Raw[end] != '}' {
+			end--
+		}
+		dst = append(append(dst, row.Raw[:end]...), ',')
+	}
+	dst = append(append(dst, `"`+dataset.BatchColumn+`":`...), quote(row.Batch)...)
+	return append(dst, '}')
+}

@@ -1,0 +1,167 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/dataset"
+)
+
+// view is a batch as one question sees it.
+type view struct {
+	batch
+	rows map[version]int64 // of live chunks, as far as they are known
+}
+
+// there reports whether the batch has anything to show.
+func (v *view) there() bool {
+	return v.head.Exists() && !v.head.Record.Deleted || len(v.chunks) > 0
+}
+
+// open looks at the batches that are asked for, all where names is nil, and
+// leaves out those that are not there. What does not exist at all is a
+// *NotFoundError.
+func (q *ask) open(name string, names []string) ([]*view, error) {
+	o := Options{Dataset: name, Batches: names}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	all, err := q.e.catalog.Batches(q.ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("list batches of %q: %w", name, err)
+	}
+	wanted := all
+	if names != nil {
+		wanted = o.wantedBatches()
+		for _, b := range wanted {
+			if len(all) > 0 && !slices.Contains(all, b) {
+				return nil, &NotFoundError{What: "batch", Name: b, Nearest: Nearest(b, all)}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, q.noDataset(name)
+	}
+	views, err := q.views(name, wanted)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.ContainsFunc(views, (*view).there)
+	for _, v := range views {
+		if v.head.Foreign {
+			return nil, fmt.Errorf("batch %s: %w: another tool's files lie there, and a merge has to adopt them", v.id, dataset.ErrNotMerged)
+		}
+		if v.there() || found && names == nil {
+			continue
+		}
+		ok, _, err := written(q.ctx, q.store, &v.batch)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			found = true
+		case names != nil:
+			return nil, &NotFoundError{What: "batch", Name: v.id.Batch, Nearest: Nearest(v.id.Batch, except(all, v.id.Batch))}
+		}
+	}
+	if !found && names == nil {
+		return nil, q.noDataset(name)
+	}
+	return slices.DeleteFunc(views, func(v *view) bool { return !v.there() }), nil
+}
+
+// views looks at batches.
+func (q *ask) views(name string, batches []string) ([]*view, error) {
+	views := make([]*view, len(batches))
+	err := q.each(len(batches), func(ctx context.Context, i int) error {
+		v := &view{batch: batch{id: dataset.BatchID{Dataset: name, Batch: batches[i]}, faults: map[string]int64{}}, rows: map[version]int64{}}
+		views[i] = v
+		return q.look(ctx, v, false)
+	})
+	return views, err
+}
+
+func (q *ask) noDataset(name string) error {
+	names, err := q.e.catalog.Datasets(q.ctx)
+	if err != nil {
+		return fmt.Errorf("list datasets: %w", err)
+	}
+	return &NotFoundError{What: "dataset", Name: name, Nearest: Nearest(name, except(names, name))}
+}
+
+// look takes the chunk list first and the record second: the other way round, a
+// chunk absorbed in between would be in neither. A record that is at hand serves
+// if it is not older than the list; with anew it is read in any case.
+func (q *ask) look(ctx context.Context, v *view, anew bool) error {
+	var behind error
+	for range 3 {
+		live, err := q.e.catalog.Live(ctx, v.id)
+		if err != nil {
+			return fmt.Errorf("list live chunks of %s: %w", v.id, err)
+		}
+		chunks := make([]catalog.Chunk, len(live.Chunks))
+		for i, c := range live.Chunks {
+			chunks[i] = catalog.Chunk{Batch: v.id, Run: c.Run, Number: c.Number, Size: c.Bytes, ETag: c.ETag}
+			if c.Rows >= 0 {
+				v.rows[versionOf(chunks[i])] = c.Rows
+			}
+		}
+		if v.head, err = q.head(ctx, v.id, live.Generation, anew); err != nil {
+			return err
+		}
+		v.chunks = catalog.Unabsorbed(v.head, chunks)
+		if v.head.Record.Generation >= live.Generation {
+			return nil
+		}
+		// The list may lack chunks that only a later record holds.
+		behind = fmt.Errorf("%s: %w: it is of generation %d, and the catalog has seen generation %d",
+			v.id.CommitKey(), ErrDamaged, v.head.Record.Generation, live.Generation)
+		anew = true
+	}
+	return behind
+}
+
+// head gives a commit record of at least a generation, which is 0 where nobody
+// knows. One that is older than that is what the store has.
+func (q *ask) head(ctx context.Context, b dataset.BatchID, atLeast int64, anew bool) (catalog.Head, error) {
+	if atLeast > 0 && !anew {
+		if h, ok := q.e.heads.Peek(b); ok && h.Record.Generation >= atLeast {
+			return h, nil
+		}
+	}
+	h, err := catalog.ReadHead(ctx, q.store, b)
+	if err != nil {
+		return catalog.Head{}, err
+	}
+	if h.Exists() {
+		r := h.Record
+		files := len(r.Blocks) + len(r.Digests) + len(r.Garbage)
+		q.e.heads.Put(b, h, int64(1024+400*files+200*(len(r.Runs)+len(r.Chunks))))
+	}
+	return h, nil
+}
+
+// again looks at the batch anew after something of it was missing or wrong. A
+// chunk that is gone was absorbed: the record says so now, and the list stays as
+// it is, older than any record that is read. A block that is gone was replaced.
+func (q *ask) again(v *view, key string, chunk bool, cause error) error {
+	if err := v.again(key, cause); err != nil {
+		return err
+	}
+	had := v.head.Exists()
+	if chunk {
+		h, err := q.head(q.ctx, v.id, 0, true)
+		if err != nil {
+			return err
+		}
+		v.head, v.chunks = h, catalog.Unabsorbed(h, v.chunks)
+	} else if err := q.look(q.ctx, v, true); err != nil {
+		return err
+	}
+	if had && !v.head.Exists() {
+		return fmt.Errorf("%s: %w: there was a commit record, and there is none now", v.id.CommitKey(), ErrDamaged)
+	}
+	return nil
+}
