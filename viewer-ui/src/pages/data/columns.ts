@@ -1,0 +1,113 @@
+import type { Column } from "../../api/datasets";
+import type { Row } from "../../api/rows";
+import { isArray, isObject, JsonNumber, type JsonValue } from "../../lib/json";
+
+export type ColumnKind = "time" | "id" | "batch" | "text" | "label" | "number" | "boolean" | "json";
+
+export interface GridColumn {
+  readonly name: string;
+  readonly kind: ColumnKind;
+  /** Pixels. */
+  readonly width: number;
+  /** Takes the room that is left. */
+  readonly flex: boolean;
+}
+
+export const created = "_created_at";
+export const batchColumn = "_batch";
+
+/** More columns than this are shown only when they are asked for. */
+const mostByDefault = 24;
+const sampled = 100;
+
+/** All columns of a view, those that every row has first. */
+export function allColumns(answer: readonly string[]): readonly string[] {
+  const own = [created, "id", batchColumn];
+  return [...own, ...answer.filter((c) => !own.includes(c))];
+}
+
+/** The columns that show when none were chosen. */
+export function defaultColumns(answer: readonly string[], batches: number): readonly string[] {
+  return allColumns(answer)
+    .filter((c) => c !== "id" && (c !== batchColumn || batches > 1))
+    .slice(0, mostByDefault);
+}
+
+/** Lays columns out by what their first rows hold. */
+export function layOut(names: readonly string[], rows: readonly Row[]): readonly GridColumn[] {
+  const seen = names.map((name) => profile(name, rows.slice(0, sampled)));
+  let widest = -1;
+  for (const [i, p] of seen.entries())
+    if (p.kind === "text" && (widest < 0 || p.length > (seen[widest]?.length ?? 0))) widest = i;
+  return names.map((name, i) => {
+    const p = seen[i] ?? { kind: "label", length: 0 };
+    return { name, kind: p.kind, flex: i === widest, width: width(name, p) };
+  });
+}
+
+interface Profile {
+  readonly kind: ColumnKind;
+  /** Characters: of a text on average, of another value at most. */
+  readonly length: number;
+}
+
+function profile(name: string, rows: readonly Row[]): Profile {
+  if (name === created) return { kind: "time", length: 0 };
+  if (name === "id") return { kind: "id", length: 0 };
+  const counts = { number: 0, boolean: 0, string: 0, json: 0 };
+  let sum = 0;
+  let most = 0;
+  for (const row of rows) {
+    const v = row.values.get(name);
+    if (v === undefined || v === null) continue;
+    const type = typeOf(v);
+    counts[type]++;
+    const length =
+      typeof v === "string" ? (row.clipped.get(name) ?? v.length) : v instanceof JsonNumber ? v.literal.length : 0;
+    sum += length;
+    most = Math.max(most, length);
+  }
+  if (name === batchColumn) return { kind: "batch", length: most };
+  const all = counts.number + counts.boolean + counts.string + counts.json;
+  if (all === 0) return { kind: "label", length: 0 };
+  if (counts.number * 2 > all) return { kind: "number", length: most };
+  if (counts.boolean * 2 > all) return { kind: "boolean", length: 0 };
+  if (counts.json * 2 > all) return { kind: "json", length: 0 };
+  return sum / all > 48 || most > 160 ? { kind: "text", length: sum / all } : { kind: "label", length: most };
+}
+
+function typeOf(v: JsonValue): "number" | "boolean" | "string" | "json" {
+  if (v instanceof JsonNumber) return "number";
+  if (isArray(v) || isObject(v)) return "json";
+  return typeof v === "boolean" ? "boolean" : "string";
+}
+
+const clamp = (n: number, low: number, high: number) => Math.max(low, Math.min(high, Math.round(n)));
+
+function width(name: string, p: Profile): number {
+  const head = name.length * 7.2 + 48;
+  switch (p.kind) {
+    case "time":
+      return 148;
+    case "id":
+      return 150;
+    case "text":
+      return 360;
+    case "json":
+      return clamp(head, 200, 240);
+    case "number":
+      return clamp(Math.max(head, p.length * 7.4 + 26), 76, 200);
+    case "boolean":
+      return clamp(head, 76, 160);
+    case "batch":
+    case "label":
+      return clamp(Math.max(head, p.length * 7 + 26), 84, 220);
+  }
+}
+
+/** What the picker says of a column. */
+export function typeWords(schema: readonly Column[] | undefined, name: string): string {
+  if (name === created) return "time";
+  if (name === "id" || name === batchColumn) return "string";
+  return schema?.find((c) => c.name === name)?.types.join(", ") ?? "";
+}

@@ -1,0 +1,16 @@
+import type { Row } from "../../api/rows";
+import { type JsonObject, type JsonValue, stringifyJson } from "../../lib/json";
+import { batchColumn } from "./columns";
+
+/** A value as a person would paste it: a string without quotes, anything else as JSON. */
+export function plain(v: JsonValue | undefined): string {
+  if (v === undefined) return "";
+  return typeof v === "string" ? v : stringifyJson(v);
+}
+
+/** The row as it lies in the store: without the batch, which the server added. */
+export function stored(row: Row): JsonObject {
+  const values = new Map(row.values);
+  values.delete(batchColumn);
+  return values;
+}
