@@ -19,6 +19,12 @@ type Config struct {
 	WorkDir        string // for downloads whose columns are not known in advance
 }
 
+// Validate names the setting that is wrong, if one is.
+func (c Config) Validate() error {
+	_, err := c.withDefaults()
+	return err
+}
+
 // withDefaults checks a configuration and brings it into one form.
 func (c Config) withDefaults() (Config, error) {
 	base, err := cleanBase(c.BasePath)

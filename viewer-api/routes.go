@@ -57,7 +57,11 @@ func (s *Server) routes(ops http.Handler) *fiber.App {
 		{fiber.MethodPost, "/jobs/:id/retry", s.retry},
 		{fiber.MethodGet, "/events", s.events},
 	} {
-		api.Add([]string{r.method}, r.path, r.handler)
+		methods := []string{r.method}
+		if r.method == fiber.MethodGet {
+			methods = append(methods, fiber.MethodHead)
+		}
+		api.Add(methods, r.path, r.handler)
 		api.All(r.path, func(c fiber.Ctx) error {
 			c.Set(fiber.HeaderAllow, r.method)
 			return refuse(http.StatusMethodNotAllowed, "%s takes %s", c.Path(), r.method)

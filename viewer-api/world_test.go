@@ -133,40 +133,34 @@ var pageFiles = fstest.MapFS{
 
 // viewer is a running server.
 type viewer struct {
-	t     testing.TB
-	store *mem.Store
-	bus   *bus.Bus
-	url   string
-	stop  func()
-	reg   *prometheus.Registry
-	http  *http.Client
+	t    testing.TB
+	url  string
+	stop func()
+	reg  *prometheus.Registry
+	http *http.Client
 }
 
 func serve(t testing.TB, b *bus.Bus, store *mem.Store, cfg viewerapi.Config) *viewer {
 	t.Helper()
-	return serveAt(t, b, store, cfg, "127.0.0.1:0")
+	if b == nil {
+		return serveOver(t, noBus{}, store, cfg)
+	}
+	return serveOver(t, b, store, cfg)
 }
 
-func serveAt(t testing.TB, b *bus.Bus, store *mem.Store, cfg viewerapi.Config, addr string) *viewer {
+func serveOver(t testing.TB, events viewerapi.Bus, store *mem.Store, cfg viewerapi.Config) *viewer {
 	t.Helper()
 	reg := prometheus.NewRegistry()
 	cfg.WorkDir = t.TempDir()
-	var events viewerapi.Bus = noBus{}
-	if b != nil {
-		events = b
-	}
 	ops := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ops", r.URL.Path) })
 	s, err := viewerapi.New(engine{store: store, catalog: query.Listed(store)}, events, pageFiles, ops, cfg, logger(t), reg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var l net.Listener
-	eventually(t, func() string { // the port of a server that has just ended
-		if l, err = net.Listen("tcp", addr); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -174,7 +168,7 @@ func serveAt(t testing.TB, b *bus.Bus, store *mem.Store, cfg viewerapi.Config, a
 			t.Error(err)
 		}
 	})
-	v := &viewer{t: t, store: store, bus: b, url: "http://" + l.Addr().String(), reg: reg,
+	v := &viewer{t: t, url: "http://" + l.Addr().String(), reg: reg,
 		stop: sync.OnceFunc(func() { cancel(); wg.Wait() }),
 		http: &http.Client{Transport: &http.Transport{DisableCompression: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	t.Cleanup(func() { v.http.CloseIdleConnections(); v.stop() })
@@ -484,26 +478,31 @@ func read(body io.Reader, each func(sse)) {
 				e.id = lastID
 				each(e)
 			} else if lastID != "" {
-				each(sse{event: "(id)", id: lastID})
+				each(sse{event: moved, id: lastID})
 			}
 			e = sse{}
 		}
 	}
 }
 
+// moved is what read gives for an id without an event.
+const moved = "(moved)"
+
 // next gives the next event.
 func (l *listener) next() sse {
 	l.t.Helper()
-	select {
-	case e, ok := <-l.events:
-		if !ok {
-			l.t.Fatal("the stream has ended")
+	for {
+		select {
+		case e, ok := <-l.events:
+			if !ok {
+				l.t.Fatal("the stream has ended")
+			}
+			if l.lastID = e.id; e.event != moved {
+				return e
+			}
+		case <-time.After(30 * time.Second):
+			l.t.Fatal("no event comes")
 		}
-		l.lastID = e.id
-		return e
-	case <-time.After(30 * time.Second):
-		l.t.Fatal("no event comes")
-		return sse{}
 	}
 }
 
@@ -515,4 +514,32 @@ func (l *listener) expect(event string) sse {
 		l.t.Fatalf("got %+v, want %s", e, event)
 	}
 	return e
+}
+
+// metric reads a number of the server's.
+func (v *viewer) metric(name string, label ...string) float64 {
+	v.t.Helper()
+	all, err := v.reg.Gather()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			match := true
+			for i := 0; i+1 < len(label); i += 2 {
+				found := false
+				for _, l := range m.GetLabel() {
+					found = found || l.GetName() == label[i] && l.GetValue() == label[i+1]
+				}
+				match = match && found
+			}
+			if match {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
 }

@@ -33,7 +33,7 @@ type app struct {
 }
 
 // storeless are the commands that run without a configured store.
-var storeless = map[string]bool{"up": true, "version": true}
+var storeless = map[string]bool{"up": true, "version": true, "viewer": true /* of bench */}
 
 func newApp(c cli, command string, stdin io.Reader, stdout, stderr io.Writer) (*app, error) {
 	dir, err := absolute(c.Dir)

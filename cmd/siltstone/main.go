@@ -49,6 +49,7 @@ type cli struct {
 	Events   eventsCmd   `cmd:"" help:"Print the domain events as NDJSON."`
 	Topology topologyCmd `cmd:"" help:"Create or update streams, durables and key-value buckets."`
 	Serve    serveCmd    `cmd:"" help:"Run one role as a service."`
+	Bench    benchCmd    `cmd:"" help:"Measure a running viewer."`
 	Doctor   doctorCmd   `cmd:"" help:"Check the store, its conditional writes and notifications, NATS, clock and disk."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 }

@@ -18,6 +18,7 @@ type ops struct {
 	listener net.Listener
 	registry *prometheus.Registry
 	ready    func(context.Context) error // nil means ready
+	detail   func() string               // said by /readyz; may be nil
 }
 
 // listenOps takes the address before anything is started, so that a taken port
@@ -63,6 +64,9 @@ func (o *ops) routes() http.Handler {
 			}
 		}
 		fmt.Fprintln(w, "ready")
+		if o.detail != nil {
+			fmt.Fprintln(w, o.detail())
+		}
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.registry, promhttp.HandlerOpts{}))
 	return mux

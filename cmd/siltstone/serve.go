@@ -10,8 +10,9 @@ import (
 )
 
 type serveCmd struct {
-	Role   string `arg:"" enum:"merger,consumers" help:"merger or consumers."`
-	Listen string `help:"Address of /healthz, /readyz and /metrics." default:"127.0.0.1:8080"`
+	Role   string `arg:"" enum:"merger,consumers,viewer" help:"merger, consumers or viewer."`
+	Listen string `help:"Address of the viewer, and of /healthz, /readyz and /metrics of any role." default:"127.0.0.1:8080"`
+	viewerFlags
 }
 
 // Help shows an example.
@@ -24,6 +25,10 @@ Example:
 
 // Run serves one role until it is stopped.
 func (c *serveCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := c.config(a)
+	if err != nil {
+		return err
+	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	door, err := listenOps(c.Listen, a.registry)
 	if err != nil {
@@ -37,14 +42,18 @@ func (c *serveCmd) Run(ctx context.Context, a *app) error {
 	if _, err := b.Topology(ctx, true); err != nil {
 		return exit(exitRefused, err)
 	}
-	role := runMerger
-	if c.Role == "consumers" {
-		role = runConsumers
-	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return door.Run(ctx) })
-	g.Go(func() error { return role(ctx, a) })
-	fmt.Fprintf(a.stderr, "%s is up, metrics at %s/metrics\n", c.Role, door.url())
+	switch c.Role {
+	case "viewer":
+		g.Go(func() error { return runViewer(ctx, a, door, cfg) })
+	case "consumers":
+		g.Go(func() error { return door.Run(ctx) })
+		g.Go(func() error { return runConsumers(ctx, a) })
+	default:
+		g.Go(func() error { return door.Run(ctx) })
+		g.Go(func() error { return runMerger(ctx, a) })
+	}
+	fmt.Fprintf(a.stderr, "%s is up at %s, metrics at %s/metrics\n", c.Role, door.url(), door.url())
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

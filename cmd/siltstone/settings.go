@@ -22,6 +22,10 @@ type settings struct {
 	mergeQuiet, mergeMaxAge time.Duration
 	mergeMinBytes           int64
 	historyMaxAge           time.Duration
+	viewerToken             string
+	viewerLogTimings        bool
+	cacheDir                string // empty: none
+	cacheBytes              int64
 	logLevel                slog.Level
 	logFormat               string
 }
@@ -64,6 +68,10 @@ func loadSettings(from []source, command string) (settings, error) {
 	s.mergeMaxAge = r.duration("MERGE_MAX_AGE", time.Minute)
 	s.mergeMinBytes = r.bytes("MERGE_MIN_BYTES", 64e6)
 	s.historyMaxAge = r.duration("HISTORY_MAX_AGE", 0)
+	s.viewerToken, _ = r.find("VIEWER_TOKEN")
+	s.viewerLogTimings = r.oneOf("VIEWER_LOG_TIMINGS", "false", "false", "true") == "true"
+	s.cacheDir = r.folder("DUCKDB_CACHE_DIR")
+	s.cacheBytes = r.bytes("DUCKDB_CACHE_BYTES", 10e9)
 	s.logFormat = r.oneOf("LOG_FORMAT", "text", "text", "json")
 	quiet := "warn"
 	if services[command] {
@@ -119,6 +127,19 @@ func (r *reader) bytes(key string, def int64) int64 {
 		r.fail(key, v, where, "a size, such as 64MB")
 	}
 	return int64(n)
+}
+
+// folder gives an absolute path, or "".
+func (r *reader) folder(key string) string {
+	v, where := r.find(key)
+	if v == "" {
+		return ""
+	}
+	abs, err := absolute(v)
+	if err != nil {
+		r.fail(key, v, where, "a folder")
+	}
+	return abs
 }
 
 func (r *reader) oneOf(key, def string, allowed ...string) string {

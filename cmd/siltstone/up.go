@@ -20,11 +20,13 @@ import (
 	"github.com/siltstone-data/siltstone/nats/bus"
 	natsd "github.com/siltstone-data/siltstone/nats/embedded"
 	"github.com/siltstone-data/siltstone/objstore/embedded"
+	viewerapi "github.com/siltstone-data/siltstone/viewer-api"
 )
 
 type upCmd struct {
-	Listen string `help:"Address of /healthz, /readyz and /metrics." default:"127.0.0.1:8080"`
+	Listen string `help:"Address of the viewer, and of /healthz, /readyz and /metrics." default:"127.0.0.1:8080"`
 	Demo   bool   `help:"Load a small real dataset: the Jargon File."`
+	viewerFlags
 }
 
 // notifyFunc passes a notification of the store on.
@@ -45,6 +47,10 @@ Example:
 // Run starts the servers first, then the roles on top of them, and stops in the
 // opposite order.
 func (c *upCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := c.config(a)
+	if err != nil {
+		return err
+	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	door, err := listenOps(c.Listen, a.registry)
 	if err != nil {
@@ -102,11 +108,15 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 
+	if a.cacheDir == "" {
+		a.cacheDir = filepath.Join(a.dir, "cache")
+	}
+
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return door.Run(ctx) })
+	g.Go(func() error { return runViewer(ctx, a, door, cfg) })
 	g.Go(func() error { return runConsumers(ctx, a) })
 	g.Go(func() error { return runMerger(ctx, a) })
-	c.greet(a, door, local)
+	c.greet(a, door, cfg, local)
 	if c.Demo {
 		g.Go(func() error { return loadDemo(ctx, a) })
 	}
@@ -117,9 +127,10 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-func (c *upCmd) greet(a *app, door *ops, l *local) {
+func (c *upCmd) greet(a *app, door *ops, cfg viewerapi.Config, l *local) {
 	fmt.Fprintf(a.stderr, `siltstone is up in %s
 
+  viewer    %s
   S3        %s   bucket %s
   NATS      %s
   metrics   %s/metrics
@@ -129,7 +140,7 @@ Try, in another shell:
   echo '{"text":"hello"}' | siltstone --dir %s put greetings --batch first
   siltstone --dir %s export greetings --live
 
-`, a.dir, l.endpoint, l.bucket, redact(l.natsURL), door.url(), filepath.Join(a.dir, "env"), a.dir, a.dir)
+`, a.dir, door.url()+cfg.BasePath+"/", l.endpoint, l.bucket, redact(l.natsURL), door.url(), filepath.Join(a.dir, "env"), a.dir, a.dir)
 }
 
 func redact(raw string) string {
