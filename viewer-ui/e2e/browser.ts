@@ -61,17 +61,19 @@ export class Browser {
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 interface AxeResult {
-  readonly violations: { readonly id: string; readonly nodes: { readonly html: string; readonly failureSummary: string }[] }[];
+  readonly violations: {
+    readonly id: string;
+    readonly nodes: { readonly html: string; readonly failureSummary: string }[];
+  }[];
 }
 
 /** What axe finds on a page. The source is evaluated, and not loaded: that passes a strict CSP. */
 export async function axe(page: Page): Promise<string[]> {
   await page.evaluate(axeSource);
-  const result = await page.evaluate(
-    () =>
-      (globalThis as unknown as { axe: { run: (o: object) => Promise<AxeResult> } }).axe.run({
-        runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
-      }),
+  const result = await page.evaluate(() =>
+    (globalThis as unknown as { axe: { run: (o: object) => Promise<AxeResult> } }).axe.run({
+      runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    }),
   );
   return result.violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.html.slice(0, 200)}: ${n.failureSummary}`));
 }

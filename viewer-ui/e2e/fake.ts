@@ -174,7 +174,10 @@ export class FakeServer {
   private file(path: string, res: ServerResponse): void {
     const name = normalize(path === "" ? "index.html" : decodeURIComponent(path));
     const full = join(this.dist, name);
-    if (name.startsWith("..") || !existsSync(full) || !statSync(full).isFile()) return problem(res, 404, "no such file");
+    if (name.startsWith("..") || !existsSync(full) || !statSync(full).isFile()) {
+      problem(res, 404, "no such file");
+      return;
+    }
     res.setHeader("Content-Type", mimes[extname(full)] ?? "application/octet-stream");
     createReadStream(full).pipe(res);
   }

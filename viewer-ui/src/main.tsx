@@ -1,4 +1,5 @@
 import "@fontsource-variable/ibm-plex-sans/wght.css";
+import "@fontsource-variable/source-serif-4/wght.css";
 import "./styles/index.css";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

@@ -30,7 +30,7 @@ function describe(state: LiveState, held: boolean, now: number): Shown {
       return { kind: state.kind, word: "Connecting", detail: "" };
     case "live":
       if (held) return { kind: "held", word: "Held", detail: "You scrolled; rows wait above" };
-      return { kind: state.kind, word: "Live", detail: formatRate(state.perSecond) };
+      return { kind: state.kind, word: "Live", detail: state.perSecond > 0 ? formatRate(state.perSecond) : "" };
     case "reset":
       return { kind: state.kind, word: "Read anew", detail: "Events were missed" };
     case "paused":

@@ -156,60 +156,62 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
   return (
     <div className="page">
       <TopBar dataset={dataset} held={held} />
-      <Toolbar
-        view={view}
-        dataset={dataset}
-        batches={batches}
-        all={all}
-        shown={shown}
-        schema={schema.data}
-        layout={layout}
-        onView={(v) => go(v, "replace")}
-        onLayout={(l) => {
-          setLayout(l);
-          rememberLayout(l);
-        }}
-      />
-      <main className={view.row ? "main with-drawer" : "main"}>
-        <section className="gridwrap" aria-label="Table">
-          {rows.error !== null && <ErrorStrip error={rows.error} onRetry={() => store.invalidate()} />}
-          <Grid
-            store={store}
-            order={view.order}
-            columns={laid}
-            rowHeight={rowHeight(layout)}
-            wrap={layout.wrap}
-            cursor={cursor}
-            open={openKey}
-            isUnmerged={unmerged}
-            onPick={open}
-            onAway={(now) => {
-              setAway(now);
-              setLeftAt(store.getSnapshot().arrivedAbove);
-            }}
-            handle={grid}
-          />
-          {held && (fresh > 0 || rows.overflow) && (
-            <button type="button" className="newpill" onClick={() => move("first")}>
-              <i aria-hidden="true" />
-              {formatCount(fresh)}
-              {rows.overflow && " and more"} new {fresh === 1 ? "row" : "rows"}
-            </button>
-          )}
-          {rows.atEnd && rows.total === 0 && <NoRows view={view} />}
-        </section>
-        {view.row && (
-          <Suspense fallback={<aside className="drawer" aria-label="Row detail" />}>
-            <Drawer
-              dataset={dataset}
-              name={view.row}
-              link={() => absoluteUrl({ ...home, dataset, row: view.row })}
-              onPrevious={openIndex > 0 ? () => move(-1) : null}
-              onNext={openIndex >= 0 && openIndex < rows.total - 1 ? () => move(1) : null}
-              onClose={close}
+      <main className="data">
+        <Toolbar
+          view={view}
+          dataset={dataset}
+          batches={batches}
+          all={all}
+          shown={shown}
+          schema={schema.data}
+          layout={layout}
+          onView={(v) => go(v, "replace")}
+          onLayout={(l) => {
+            setLayout(l);
+            rememberLayout(l);
+          }}
+        />
+        <div className={view.row ? "main with-drawer" : "main"}>
+          <section className="gridwrap" aria-label="Table">
+            {rows.error !== null && <ErrorStrip error={rows.error} onRetry={() => store.invalidate()} />}
+            <Grid
+              store={store}
+              order={view.order}
+              columns={laid}
+              rowHeight={rowHeight(layout)}
+              wrap={layout.wrap}
+              cursor={cursor}
+              open={openKey}
+              isUnmerged={unmerged}
+              onPick={open}
+              onAway={(now) => {
+                setAway(now);
+                setLeftAt(store.getSnapshot().arrivedAbove);
+              }}
+              handle={grid}
             />
-          </Suspense>
-        )}
+            {held && (fresh > 0 || rows.overflow) && (
+              <button type="button" className="newpill" onClick={() => move("first")}>
+                <i aria-hidden="true" />
+                {formatCount(fresh)}
+                {rows.overflow && " and more"} new {fresh === 1 ? "row" : "rows"}
+              </button>
+            )}
+            {rows.atEnd && rows.total === 0 && <NoRows view={view} />}
+          </section>
+          {view.row && (
+            <Suspense fallback={<aside className="drawer" aria-label="Row detail" />}>
+              <Drawer
+                dataset={dataset}
+                name={view.row}
+                link={() => absoluteUrl({ ...home, dataset, row: view.row })}
+                onPrevious={openIndex > 0 ? () => move(-1) : null}
+                onNext={openIndex >= 0 && openIndex < rows.total - 1 ? () => move(1) : null}
+                onClose={close}
+              />
+            </Suspense>
+          )}
+        </div>
       </main>
       <StatusBar store={store} count={count.data} order={view.order} onKeys={() => setKeysShown(true)} />
       <Notice />

@@ -1,4 +1,3 @@
-import "@fontsource-variable/source-serif-4/wght.css";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Found, getRow, type Row } from "../../api/rows";

@@ -123,8 +123,15 @@ export function Grid(p: Props) {
   }, [store, first, last, total]);
 
   p.handle.current = {
-    toIndex: (index) => virtual.scrollToIndex(index, { align: "auto" }),
-    toTop: () => scroller.current?.scrollTo({ top: 0 }),
+    // Remembered at once: rows may come before the event of the scrolling does, and would undo it.
+    toIndex: (index) => {
+      virtual.scrollToIndex(index, { align: "auto" });
+      remember();
+    },
+    toTop: () => {
+      scroller.current?.scrollTo({ top: 0 });
+      remember();
+    },
     screen: () => Math.max(1, Math.floor(((scroller.current?.clientHeight ?? 0) - headHeight) / rowHeight) - 1),
   };
 
@@ -203,7 +210,7 @@ const Head = memo(function Head({
               {glyphs[c.kind]}
             </span>
             <span className="flow">{c.name === "" ? <i>empty name</i> : <VisibleText text={c.name} />}</span>
-            {c.name === "id" || (i === 0 && c.name === created) ? (
+            {c.name === "id" ? (
               <span className="ar" aria-hidden="true">
                 {order === "newest" ? "↓" : "↑"}
               </span>

@@ -47,7 +47,7 @@ export function layOut(names: readonly string[], rows: readonly Row[]): readonly
 
 interface Profile {
   readonly kind: ColumnKind;
-  /** Characters: of a text on average, of another value at most. */
+  /** Characters: of a text on average, of another value as most of them have at most. */
   readonly length: number;
 }
 
@@ -55,8 +55,7 @@ function profile(name: string, rows: readonly Row[]): Profile {
   if (name === created) return { kind: "time", length: 0 };
   if (name === "id") return { kind: "id", length: 0 };
   const counts = { number: 0, boolean: 0, string: 0, json: 0 };
-  let sum = 0;
-  let most = 0;
+  const lengths: number[] = [];
   for (const row of rows) {
     const v = row.values.get(name);
     if (v === undefined || v === null) continue;
@@ -64,16 +63,19 @@ function profile(name: string, rows: readonly Row[]): Profile {
     counts[type]++;
     const length =
       typeof v === "string" ? (row.clipped.get(name) ?? v.length) : v instanceof JsonNumber ? v.literal.length : 0;
-    sum += length;
-    most = Math.max(most, length);
+    lengths.push(length);
   }
-  if (name === batchColumn) return { kind: "batch", length: most };
+  lengths.sort((a, b) => a - b);
+  const sum = lengths.reduce((a, b) => a + b, 0);
+  const most = lengths.at(-1) ?? 0;
+  const usual = lengths[Math.floor(lengths.length * 0.85)] ?? 0;
+  if (name === batchColumn) return { kind: "batch", length: usual };
   const all = counts.number + counts.boolean + counts.string + counts.json;
   if (all === 0) return { kind: "label", length: 0 };
   if (counts.number * 2 > all) return { kind: "number", length: most };
   if (counts.boolean * 2 > all) return { kind: "boolean", length: 0 };
   if (counts.json * 2 > all) return { kind: "json", length: 0 };
-  return sum / all > 48 || most > 160 ? { kind: "text", length: sum / all } : { kind: "label", length: most };
+  return sum / all > 48 || most > 160 ? { kind: "text", length: sum / all } : { kind: "label", length: usual };
 }
 
 function typeOf(v: JsonValue): "number" | "boolean" | "string" | "json" {

@@ -85,7 +85,9 @@ function Table({ datasets }: { readonly datasets: readonly Dataset[] }) {
                 <Live rows={d.liveRows} />
               </td>
               <td className="right num wide">{formatCount(d.batches)}</td>
-              <td className="right num wide">{formatBytes(d.bytes)}</td>
+              <td className="right num wide">
+                {d.bytes === 0 ? <span className="quiet">–</span> : formatBytes(d.bytes)}
+              </td>
               <td className="right wide">
                 {d.updatedAt ? (
                   <time dateTime={d.updatedAt.toISOString()} title={formatFull(d.updatedAt)}>

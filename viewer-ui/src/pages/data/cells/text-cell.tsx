@@ -35,5 +35,8 @@ export const textCell: Cell = {
 function split(text: string): readonly [title: string | null, body: string] {
   const end = text.indexOf("\n");
   if (end <= 0 || end > titleMost || text.slice(end).trim() === "") return [null, text];
-  return [text.slice(0, end).trimEnd(), text.slice(end + 1).trimStart()];
+  const title = text.slice(0, end).trimEnd();
+  // What ends as a sentence does is the beginning of the text.
+  if (/[.,;:!]$/.test(title)) return [null, text];
+  return [title, text.slice(end + 1).trimStart()];
 }
