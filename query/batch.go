@@ -88,7 +88,7 @@ func (r *reader) list() ([]dataset.BatchID, error) {
 // second. The other way round, a chunk absorbed in between would be in neither.
 func (r *reader) snapshot(ctx context.Context, b *batch) (err error) {
 	if !r.o.Live {
-		b.head, err = catalog.ReadHead(ctx, r.store, b.id)
+		b.head, err = catalog.FindRecord(ctx, r.store, b.id)
 		return err
 	}
 	snap, err := catalog.Open(ctx, r.store, b.id)
@@ -168,8 +168,8 @@ func written(ctx context.Context, s objstore.Store, b *batch) (ok, waits bool, e
 		}
 		return true, waits, err
 	}
-	now, err := catalog.ReadHead(ctx, s, b.id)
-	if err == nil && !now.Exists() {
+	now, err := catalog.FindRecord(ctx, s, b.id)
+	if err == nil && !now.Exists() { // nor are there blocks
 		err = fmt.Errorf("%s: %w: there is no commit record, but %s", b.id.CommitKey(), ErrDamaged, lost[0])
 	}
 	return true, true, err // merged in this moment

@@ -89,7 +89,7 @@ func (q *ask) chunkTable(ctx context.Context, c catalog.Chunk) (*chunkTable, err
 		t := &chunkTable{}
 		size := int64(200)
 		err := q.scanChunk(ctx, c, func(e liveEntry) {
-			if t.rows++; t.rows > maxTable {
+			if t.rows++; t.rows > q.e.maxTable {
 				t.large, t.entries = true, nil
 				return
 			}
@@ -102,7 +102,7 @@ func (q *ask) chunkTable(ctx context.Context, c catalog.Chunk) (*chunkTable, err
 		if t.large {
 			size = 200
 		}
-		t.entries = slices.Clip(nearest(t.entries, false, maxTable))
+		t.entries = slices.Clip(nearest(t.entries, false, len(t.entries)))
 		return t, size, nil
 	})
 }

@@ -65,7 +65,10 @@ func (q *ask) countLive(v *view) (n int64, exact bool, err error) {
 		if err != nil {
 			return 0, false, lostChunk(c, err)
 		}
-		exact = exact && !t.large
+		if t.large {
+			n += t.rows
+			exact = false
+		}
 		for _, e := range t.entries {
 			ids[e.id] = true
 		}

@@ -61,6 +61,8 @@ type Engine struct {
 	log     *slog.Logger
 	m       *engineMetrics
 
+	maxTable int64
+
 	heads  *cache.Memory[dataset.BatchID, catalog.Head]
 	tables *cache.Memory[cache.Key, []block.Frame]
 	chunks *cache.Memory[chunkKey, *chunkTable]
@@ -78,7 +80,7 @@ func NewEngine(store objstore.Store, cat Catalog, cfg EngineConfig, log *slog.Lo
 	}
 	m := cache.NewMetrics(reg)
 	e := &Engine{
-		store: store, catalog: cat, cfg: cfg, log: log, m: newEngineMetrics(reg),
+		store: store, catalog: cat, cfg: cfg, log: log, m: newEngineMetrics(reg), maxTable: maxTable,
 		heads:  cache.NewMemory[dataset.BatchID, catalog.Head]("records", headsBytes, m),
 		tables: cache.NewMemory[cache.Key, []block.Frame]("frame_tables", tablesBytes, m),
 		chunks: cache.NewMemory[chunkKey, *chunkTable]("chunk_tables", chunksBytes, m),

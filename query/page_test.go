@@ -142,6 +142,10 @@ func TestPagesOfRandomLayoutsAreWhatTheModelSays(t *testing.T) {
 		}
 		want := shown(t, model(t, b.store, query.Options{Live: true}))
 		e := b.engine(seed%2 == 0)
+		tiny := seed%3 == 0
+		if tiny {
+			query.SetMaxTable(e, 2)
+		}
 		q := query.PageRequest{Limit: 1 + r.IntN(9), Desc: r.IntN(2) == 0}
 		if q.Desc {
 			slices.Reverse(want)
@@ -149,7 +153,7 @@ func TestPagesOfRandomLayoutsAreWhatTheModelSays(t *testing.T) {
 		if got := walkPages(t, e, q); !slices.Equal(got, want) {
 			t.Fatalf("seed %d, %+v:\n got %q\nwant %q", seed, q, got, want)
 		}
-		if n, exact, err := e.Count(t.Context(), "d", nil); err != nil || n != int64(len(want)) || !exact {
+		if n, exact, err := e.Count(t.Context(), "d", nil); err != nil || exact && n != int64(len(want)) || !exact && !tiny {
 			t.Fatalf("seed %d: count %d, %v, %v; want %d", seed, n, exact, err, len(want))
 		}
 		for _, w := range want {
@@ -443,17 +447,24 @@ func TestALargeChunkIsReadInParts(t *testing.T) {
 	b := newBucket(t)
 	var text bytes.Buffer
 	text.WriteString("\xEF\xBB\xBF")
-	for i := range 4000 {
-		fmt.Fprintf(&text, `{"id":"%05d","t":"%s"}`+"\r\n", (i*7919)%4000, strings.Repeat("x", 300+i%1000))
+	for i := range 1600 {
+		fmt.Fprintf(&text, `{"id":"%05d","t":"%s"}`+"\r\n", (i*7919)%1600, strings.Repeat("x", 300+i%1000))
 		if i%100 == 0 {
 			text.WriteString("no row\n\n{\"n\":" + fmt.Sprint(i) + "}\n")
 		}
 	}
 	b.put(batchID("x").ChunkKey(run, 0), text.String())
 	want := shown(t, model(t, b.store, query.Options{Live: true}))
-	for _, cached := range []bool{true, false} {
-		if got := walkPages(t, b.engine(cached), query.PageRequest{Limit: 500}); !slices.Equal(got, want) {
+	for _, most := range []int64{1 << 20, 100} { // rows that a table may have
+		e := b.engine(most > 100)
+		query.SetMaxTable(e, most)
+		if got := walkPages(t, e, query.PageRequest{Limit: 500}); !slices.Equal(got, want) {
 			t.Errorf("%d rows, want %d", len(got), len(want))
+		}
+		down := slices.Clone(want)
+		slices.Reverse(down)
+		if got := walkPages(t, e, query.PageRequest{Limit: 500, Desc: true}); !slices.Equal(got, down) {
+			t.Errorf("downwards %d rows, want %d", len(got), len(want))
 		}
 	}
 }

@@ -227,12 +227,28 @@ func TestABatchThatHasLostItsRecordIsDamaged(t *testing.T) {
 	b := newBucket(t)
 	b.put("d/x/abc123.manifest.json", `{"version":1,"state":"completed","chunks":1}`)
 	b.merged("x", line("a"))
-	same(t, b.read(query.Options{Live: true}), `x {"id":"a"}`)
+	b.merged("y", line("b"))
+	same(t, b.read(query.Options{Live: true}), `x {"id":"a"}`, `y {"id":"b"}`)
 	b.delete("d/x/manifest.yaml")
-	for _, o := range []query.Options{{}, {Live: true}, {Batches: []string{"x"}}} {
-		if rows, err := read(t.Context(), b.store, o); len(rows) > 0 || !errors.Is(err, query.ErrDamaged) || !strings.Contains(err.Error(), "no commit record") {
-			t.Errorf("%+v: %v, %v", o, rows, err)
+	look := func(t *testing.T) {
+		for _, o := range []query.Options{{}, {Live: true}, {Batches: []string{"x"}}, {Batches: []string{"x", "y"}, Live: true}} {
+			if rows, err := read(t.Context(), b.store, o); len(rows) > 0 || !errors.Is(err, query.ErrDamaged) || !strings.Contains(err.Error(), "d/x/manifest.yaml") {
+				t.Errorf("%+v: %v, %v", o, rows, err)
+			}
 		}
+	}
+	t.Run("nothing is live", look)
+	b.chunk("x", 7, line("z"))
+	t.Run("something is live", look)
+	for info, err := range b.store.List(t.Context(), "d/x/merged", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.delete(info.Key)
+	}
+	b.delete(batchID("x").ChunkKey(run, 7))
+	if rows, err := read(t.Context(), b.store, query.Options{Batches: []string{"x"}}); len(rows) > 0 || !errors.Is(err, query.ErrDamaged) {
+		t.Errorf("its blocks are gone too: %v, %v", rows, err)
 	}
 }
 

@@ -131,7 +131,7 @@ func (q *ask) head(ctx context.Context, b dataset.BatchID, atLeast int64, anew b
 			return h, nil
 		}
 	}
-	h, err := catalog.ReadHead(ctx, q.store, b)
+	h, err := catalog.FindRecord(ctx, q.store, b)
 	if err != nil {
 		return catalog.Head{}, err
 	}
