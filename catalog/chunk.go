@@ -78,13 +78,14 @@ type Snapshot struct {
 }
 
 // Open takes the chunk list first and the record second. The other way round,
-// a chunk absorbed in between would be in neither.
+// a chunk absorbed in between would be in neither. A batch whose record is lost
+// is ErrDamaged, as of FindRecord.
 func Open(ctx context.Context, s objstore.Store, b dataset.BatchID) (Snapshot, error) {
 	l, err := ListLive(ctx, s, b)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	h, err := ReadHead(ctx, s, b)
+	h, err := FindRecord(ctx, s, b)
 	if err != nil {
 		return Snapshot{}, err
 	}

@@ -35,14 +35,17 @@ func ReadHead(ctx context.Context, s objstore.Store, b dataset.BatchID) (Head, e
 		return Head{}, fmt.Errorf("read commit record %s: %w", b.CommitKey(), err)
 	}
 	r, foreign, err := parseRecord(raw)
-	if err != nil {
-		return Head{}, fmt.Errorf("%s: %w", b.CommitKey(), err)
-	}
 	if foreign {
 		return Head{Record: blank(b), Foreign: true, etag: info.ETag, raw: raw}, nil
 	}
-	if r.ID() != b {
-		return Head{}, fmt.Errorf("%s: %w: it says that it belongs to %s", b.CommitKey(), ErrDamaged, r.ID())
+	if err == nil && r.ID() != b {
+		err = fmt.Errorf("%w: it says that it belongs to %s", ErrDamaged, r.ID())
+	}
+	if errors.Is(err, ErrDamaged) {
+		return Head{}, noRecord(ctx, s, b, err)
+	}
+	if err != nil {
+		return Head{}, fmt.Errorf("%s: %w", b.CommitKey(), err)
 	}
 	return Head{Record: r, etag: info.ETag, raw: raw}, nil
 }

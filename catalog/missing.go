@@ -18,6 +18,9 @@ type Missing struct {
 }
 
 func (m Missing) String() string {
+	if m.Count == 1 {
+		return fmt.Sprintf("run %s has stored a chunk, number %d, that is neither merged nor there", m.Run, m.First)
+	}
 	return fmt.Sprintf("run %s has stored %d chunks, from number %d on, that are neither merged nor there", m.Run, m.Count, m.First)
 }
 
@@ -38,7 +41,6 @@ func FindMissing(ctx context.Context, s objstore.Store, b dataset.BatchID, h Hea
 			return nil, err
 		}
 		if m.State == RunCompleted && m.Chunks > 0 {
-			m.Run = id
 			runs = append(runs, m)
 		}
 	}

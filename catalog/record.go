@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
@@ -197,16 +198,23 @@ func orEmpty[T any](s []T) []T {
 }
 
 // parseRecord reads a commit record. foreign means that the bytes are some
-// other tool's manifest.yaml: there is no record yet.
+// other tool's manifest.yaml: readable text without what every record has.
 func parseRecord(raw []byte) (r Record, foreign bool, err error) {
+	text := bytes.TrimSpace(raw)
+	switch {
+	case len(text) == 0:
+		// Nobody writes such a manifest: adopting the files that lie here as a
+		// foreign batch's would bring replaced rows back.
+		return Record{}, false, fmt.Errorf("%w: commit record is empty", ErrDamaged)
+	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
+		return Record{}, false, fmt.Errorf("%w: commit record is no text", ErrDamaged)
+	}
 	var probe struct {
 		Version *int    `json:"version"`
 		Commit  *string `json:"commit"`
 	}
-	if err := json.Unmarshal(raw, &probe); err != nil {
-		if t := bytes.TrimSpace(raw); len(t) > 0 && t[0] == '{' && bytes.Contains(t, []byte(`"commit"`)) {
-			// Ours, cut or overwritten: adopting the files that lie here as a
-			// foreign batch's would bring replaced rows back.
+	if err := json.Unmarshal(text, &probe); err != nil {
+		if isOurs(text) {
 			return Record{}, false, fmt.Errorf("%w: commit record is no JSON: %w", ErrDamaged, err)
 		}
 		return Record{}, true, nil
@@ -217,8 +225,15 @@ func parseRecord(raw []byte) (r Record, foreign bool, err error) {
 	if *probe.Version > RecordVersion {
 		return Record{}, false, fmt.Errorf("commit record has version %d, this build knows %d: use a newer siltstone", *probe.Version, RecordVersion)
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	if err := json.Unmarshal(text, &r); err != nil {
 		return Record{}, false, fmt.Errorf("%w: commit record: %w", ErrDamaged, err)
 	}
 	return r, false, nil
+}
+
+// isOurs tells a record that was cut or overwritten from another tool's text.
+func isOurs(text []byte) bool {
+	const start = `{"version":`
+	return bytes.HasPrefix(text, []byte(start[:min(len(start), len(text))])) ||
+		text[0] == '{' && bytes.Contains(text, []byte(`"commit"`))
 }

@@ -95,7 +95,7 @@ func TestAbsorbedChunksStayAbsorbed(t *testing.T) {
 }
 
 func TestAManifestOfAnotherToolIsNoRecord(t *testing.T) {
-	for _, body := range []string{"rows: 5\nfiles:\n- merged.parquet\n", `{"rows":5}`, "", `{"version":1}`} {
+	for _, body := range []string{"rows: 5\nfiles:\n- merged.parquet\n", `{"rows":5}`, "lost", `{"version":1}`, `{rows: 5}`, "[]"} {
 		s := mem.New()
 		put(t, s, batch.CommitKey(), body)
 		h := head(t, s)
@@ -117,14 +117,41 @@ func TestADamagedRecordIsNotMistakenForAForeignOne(t *testing.T) {
 		`{"version":1,"commit":"5f0c","rows":`,
 		`{"version":1,"commit":"5f0c","rows":"many"}`,
 		`{"version":1,"commit":"5f0c","dataset":"other","batch":"b"}`,
+		`{"version":1,"dataset":"other"`,
+		`{"vers`,
+		"{",
+		"",
+		" \n",
+		strings.Repeat("\x00", 4096),
+		"rows: 5\x00",
+		"rows: \xff\n",
 	} {
 		s := mem.New()
 		put(t, s, batch.CommitKey(), body)
 		_, err := catalog.ReadHead(t.Context(), s, batch)
-		if !errors.Is(err, catalog.ErrDamaged) || !strings.Contains(err.Error(), batch.CommitKey()) {
-			t.Fatalf("%s: %v", body, err)
+		if !errors.Is(err, catalog.ErrDamaged) || !strings.Contains(err.Error(), batch.CommitKey()) || !strings.Contains(err.Error(), "any other text") {
+			t.Fatalf("%q: %v", body, err)
 		}
 	}
+}
+
+func TestADamagedRecordNamesTheNewestOneInHistory(t *testing.T) {
+	s := mem.New()
+	for _, id := range []string{"c1", "c2", "c3"} {
+		commit(t, s, id, nil)
+	}
+	put(t, s, batch.CommitKey(), "")
+	_, err := catalog.ReadHead(t.Context(), s, batch)
+	if !errors.Is(err, catalog.ErrDamaged) || !strings.Contains(err.Error(), "put "+batch.HistoryKey(2)+" in its place") {
+		t.Fatal(err)
+	}
+}
+
+func TestHistoryOfAnotherToolsEmptyManifestDoesNotStopASweep(t *testing.T) {
+	c := newClocked()
+	put(t, c, batch.HistoryKey(0), "") // as earlier versions kept it
+	commit(t, c, "c1", nil)
+	c.sweep(t, catalog.SweepPolicy{HistoryMaxAge: time.Hour})
 }
 
 func TestARecordOfANewerVersionIsRefused(t *testing.T) {
@@ -140,6 +167,8 @@ func FuzzReadHead(f *testing.F) {
 	f.Add([]byte(`rows: 5`))
 	f.Add([]byte(`{"version":1,"commit":null}`))
 	f.Add([]byte(`[]`))
+	f.Add([]byte("\x00"))
+	f.Add([]byte(`{"version":1,"da`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		s := mem.New()
 		if _, err := s.Put(t.Context(), batch.CommitKey(), raw, objstore.Condition{}); err != nil {

@@ -54,7 +54,7 @@ func (m RunManifest) ID() dataset.BatchID {
 // gives m with that id. A taken id, or one whose creation has no known outcome,
 // is given up for another: a run has one writer, ever.
 func ClaimRun(ctx context.Context, s objstore.Store, m RunManifest, random io.Reader) (RunManifest, error) {
-	m.Version = 1
+	m.Version = RunVersion
 	for range 100 {
 		var b [3]byte
 		if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -90,15 +90,48 @@ func PutRun(ctx context.Context, s objstore.Store, m RunManifest) error {
 	return nil
 }
 
-// ReadRun reads a run manifest.
+// RunVersion is the version of run manifests that this code writes.
+const RunVersion = 1
+
+// ReadRun reads a run manifest. One that does not say whose it is, as other
+// writers leave them, is the run's under whose name it lies.
 func ReadRun(ctx context.Context, s objstore.Store, b dataset.BatchID, r dataset.Run) (RunManifest, error) {
 	raw, _, err := objstore.ReadAll(ctx, s, b.RunKey(r))
 	if err != nil {
 		return RunManifest{}, fmt.Errorf("read run manifest %s: %w", b.RunKey(r), err)
 	}
+	m, err := parseRun(raw, b, r)
+	if errors.Is(err, ErrDamaged) {
+		// A merge cannot guess what the run says of deduplication.
+		err = fmt.Errorf(`%w; put the file back as it was, or in its place {"run":%q,"deduplicate_on":LIST,"state":"failed"}, where LIST is the list that its writer gave (null: none)`, err, r)
+	}
+	if err != nil {
+		return RunManifest{}, fmt.Errorf("run manifest %s: %w", b.RunKey(r), err)
+	}
+	return m, nil
+}
+
+func parseRun(raw []byte, b dataset.BatchID, r dataset.Run) (RunManifest, error) {
+	var probe struct {
+		Version int `json:"version"`
+	}
+	// Fields of a newer version may have other types, which is no damage.
+	if err := json.Unmarshal(raw, &probe); err == nil && probe.Version > RunVersion {
+		return RunManifest{}, fmt.Errorf("it has version %d, this build knows %d: use a newer siltstone", probe.Version, RunVersion)
+	}
 	var m RunManifest
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return RunManifest{}, fmt.Errorf("%s: %w: %w", b.RunKey(r), ErrDamaged, err)
+		return RunManifest{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if m.Run == "" {
+		m.Run = r
+	}
+	if m.Dataset == "" && m.Batch == "" && m.Annotator == nil {
+		id := blank(b)
+		m.Dataset, m.Batch, m.Annotator = id.Dataset, id.Batch, id.Annotator
+	}
+	if m.Run != r || m.ID() != b {
+		return RunManifest{}, fmt.Errorf("%w: it lies with run %s of %s, and says that it is of run %s of %s", ErrDamaged, r, b, m.Run, m.ID())
 	}
 	return m, nil
 }

@@ -1,6 +1,8 @@
 package catalog_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,5 +71,56 @@ func TestARunManifestThatComesLateIsStillHeard(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b catalog.Ranges) bool { return a.String() == b.String() })); d != "" {
 		t.Fatal(d)
+	}
+}
+
+func TestARunManifestBelongsToTheRunUnderWhoseNameItLies(t *testing.T) {
+	other := `{"run":"ffffff","dataset":"other","batch":"b","annotator":null,"state":"completed"}`
+	layer := batch
+	layer.Annotator = "judge"
+	for _, c := range []struct {
+		name, body string
+		b          dataset.BatchID
+		want       []string // of the error; none where it is valid
+	}{
+		{"its own", `{"version":1,"run":"a1b2c3","dataset":"日本語 a+b","batch":"50%","annotator":null,"state":"open"}`, batch, nil},
+		{"says nothing", `{"state":"completed","deduplicate_on":["x"]}`, batch, nil},
+		{"says nothing, of a layer", `{"state":"completed"}`, layer, nil},
+		{"as the way out has it", `{"run":"a1b2c3","deduplicate_on":null,"state":"failed"}`, layer, nil},
+		{"a newer field", `{"version":1,"run":"a1b2c3","colour":"red"}`, batch, nil},
+		{"another run", `{"run":"ffffff"}`, batch, []string{"run a1b2c3 of 日本語 a+b/50%", "run ffffff of 日本語 a+b/50%"}},
+		{"another batch", other, batch, []string{"日本語 a+b/50%", "other/b"}},
+		{"the batch, for its layer", `{"run":"a1b2c3","dataset":"日本語 a+b","batch":"50%","annotator":null}`, layer, []string{"judge"}},
+		{"cut", `{"run":"a1b2c3","dedup`, batch, []string{`{"run":"a1b2c3","deduplicate_on":LIST,"state":"failed"}`}},
+		{"empty", "", batch, []string{"put the file back"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := mem.New()
+			put(t, s, c.b.RunKey("a1b2c3"), c.body)
+			m, err := catalog.ReadRun(t.Context(), s, c.b, "a1b2c3")
+			if c.want == nil {
+				if err != nil || m.Run != "a1b2c3" || m.ID() != c.b {
+					t.Fatalf("%+v %v", m, err)
+				}
+				return
+			}
+			if !errors.Is(err, catalog.ErrDamaged) {
+				t.Fatal(err)
+			}
+			for _, part := range append(c.want, c.b.RunKey("a1b2c3")) {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q is not in %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestARunManifestOfANewerVersionIsRefused(t *testing.T) {
+	s := mem.New()
+	put(t, s, batch.RunKey("a1b2c3"), `{"version":2,"run":["a1b2c3"]}`)
+	_, err := catalog.ReadRun(t.Context(), s, batch, "a1b2c3")
+	if err == nil || errors.Is(err, catalog.ErrDamaged) || !strings.Contains(err.Error(), "newer siltstone") {
+		t.Fatal(err)
 	}
 }

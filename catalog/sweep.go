@@ -169,8 +169,8 @@ func readHistory(ctx context.Context, s objstore.Store, h Head, p SweepPolicy, n
 			stale = append(stale, b.HistoryKey(int64(k.Number)))
 			continue
 		}
-		if p.HistoryMaxAge == 0 || now.Sub(replaced) > p.HistoryMaxAge {
-			continue
+		if k.Number == 0 || p.HistoryMaxAge == 0 || now.Sub(replaced) > p.HistoryMaxAge {
+			continue // number 0 is what another tool had left
 		}
 		raw, _, err := objstore.ReadAll(ctx, s, b.HistoryKey(int64(k.Number)))
 		if errors.Is(err, objstore.ErrNotFound) {

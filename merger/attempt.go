@@ -70,20 +70,19 @@ func (a *attempt) run(ctx context.Context) (Result, error) {
 }
 
 // look takes the state of the batch: chunks first, then the record, then the
-// run manifests. In any other order a chunk could be missed, or a list.
+// run manifests. In any other order a chunk could be missed, or a list. It does
+// not begin a batch anew that has lost its record: the first one would name none
+// of the blocks there, and the sweeper would delete them.
 func (a *attempt) look(ctx context.Context) error {
 	listing, err := catalog.ListLive(ctx, a.store, a.batch)
 	if err != nil {
 		return err
 	}
-	if a.head, err = catalog.ReadHead(ctx, a.store, a.batch); err != nil {
+	if a.head, err = catalog.FindRecord(ctx, a.store, a.batch); err != nil {
 		return err
 	}
 	if a.head.Record.Deleted {
 		return nil
-	}
-	if err := a.lookForRecord(ctx, listing); err != nil {
-		return err
 	}
 	for _, c := range listing.Chunks {
 		if a.head.Record.Absorbed(c) {
@@ -106,32 +105,6 @@ func (a *attempt) look(ctx context.Context) error {
 		a.adopted, err = findAdoption(ctx, a.store, a.batch)
 	}
 	return err
-}
-
-// lookForRecord refuses to make the first record of a batch that has had one:
-// blocks lie there, and the chunks of runs that have ended are gone. A new
-// record would name none of those blocks, and the sweeper would delete them.
-func (a *attempt) lookForRecord(ctx context.Context, listing catalog.Listing) error {
-	if a.head.Exists() || a.head.Foreign {
-		return nil
-	}
-	lost, err := catalog.FindMissing(ctx, a.store, a.batch, a.head, listing)
-	if err != nil || len(lost) == 0 {
-		return err
-	}
-	files, err := listNumbered(ctx, a.store, a.batch)
-	if err != nil || len(files) == 0 {
-		return err
-	}
-	now, err := catalog.ReadHead(ctx, a.store, a.batch)
-	if err != nil {
-		return err
-	}
-	if now.Exists() {
-		return fmt.Errorf("look at %s: %w", a.batch, objstore.ErrLost) // merged in this moment
-	}
-	return fmt.Errorf("%s: %w: it is gone: %s lies there, and %s; put the newest record of %s in its place",
-		a.batch.CommitKey(), catalog.ErrDamaged, files[0].Info.Key, lost[0], a.batch.HistoryDir())
 }
 
 // lookForRuns reads the manifests that the listing did not show although it

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/merger"
@@ -67,7 +70,7 @@ func TestVerifyFindsEachKindOfDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			putChunk(t, s, theBatch, "dddddd", 1, a)
-		}, "dddddd.manifest.json", "1 chunks, from number 0 on, that are neither merged nor there"},
+		}, "dddddd.manifest.json", "a chunk, number 0, that is neither merged nor there"},
 		"the manifest of a closed run is damaged": {func(t *testing.T, s objstore.Store) {
 			for run := range record(t, s, theBatch).Runs {
 				put(t, s, theBatch.RunKey(run), "{")
@@ -246,24 +249,50 @@ func TestDamageStopsAMergeAndNamesTheObject(t *testing.T) {
 }
 
 func TestABatchThatHasLostItsRecordIsNotBegunAnew(t *testing.T) {
-	now := newClock()
+	for name, merges := range map[string]int{"after one merge": 1, "after two": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := mem.New()
+			e := engine(t, s, config(t, newClock()))
+			m := catalog.RunManifest{Run: "aaaaaa", Dataset: theBatch.Dataset, Batch: theBatch.Batch, State: catalog.RunCompleted, Chunks: 1}
+			if err := catalog.PutRun(t.Context(), s, m); err != nil {
+				t.Fatal(err)
+			}
+			putChunk(t, s, theBatch, "aaaaaa", 0, a)
+			for i := range merges {
+				putChunk(t, s, theBatch, "bbbbbb", i, row(fmt.Sprint("b", i), "k", i))
+				merge(t, e, theBatch)
+			}
+			was := get(t, s, theBatch.CommitKey())
+			remove(t, s, theBatch.CommitKey())
+			putChunk(t, s, theBatch, "cccccc", 0, row("z", "k", 9))
+			_, err := e.Merge(t.Context(), theBatch)
+			if !errors.Is(err, catalog.ErrDamaged) || exists(t, s, theBatch.CommitKey()) {
+				t.Errorf("begun anew: %v", err)
+			}
+			if says := strings.Contains(err.Error(), theBatch.HistoryDir()); says != (merges > 1) {
+				t.Errorf("there are %d records in history: %v", merges-1, err)
+			}
+			put(t, s, theBatch.CommitKey(), was)
+			if r := merge(t, e, theBatch); r.Rows != int64(merges)+2 {
+				t.Errorf("%+v", r)
+			}
+			healthy(t, s, theBatch)
+		})
+	}
+}
+
+func TestALostFirstRecordIsMadeAgainFromWhatLiesThere(t *testing.T) {
 	s := mem.New()
-	e := engine(t, s, config(t, now))
-	m := catalog.RunManifest{Run: "aaaaaa", Dataset: theBatch.Dataset, Batch: theBatch.Batch, State: catalog.RunCompleted, Chunks: 1}
-	if err := catalog.PutRun(t.Context(), s, m); err != nil {
-		t.Fatal(err)
-	}
-	putChunk(t, s, theBatch, "aaaaaa", 0, a)
+	e := engine(t, s, config(t, newClock()))
+	putRun(t, s, theBatch, "aaaaaa", []string{"k"}, catalog.RunCompleted)
+	putChunk(t, s, theBatch, "aaaaaa", 0, row("a", "1", 1), row("b", "1", 2), row("c", "2", 3))
 	merge(t, e, theBatch)
-	was := get(t, s, theBatch.CommitKey())
-	remove(t, s, theBatch.CommitKey())
-	putChunk(t, s, theBatch, "bbbbbb", 0, row("z", "k", 9))
-	if _, err := e.Merge(t.Context(), theBatch); !errors.Is(err, catalog.ErrDamaged) || exists(t, s, theBatch.CommitKey()) {
-		t.Errorf("begun anew: %v", err)
-	}
-	put(t, s, theBatch.CommitKey(), was)
-	if r := merge(t, e, theBatch); r.Rows != 2 {
-		t.Errorf("%+v", r)
+	want := merged(t, s, theBatch)
+	put(t, s, theBatch.CommitKey(), "lost")
+	putChunk(t, s, theBatch, "bbbbbb", 0, row("a", "1", 1))
+	merge(t, e, theBatch)
+	if diff := cmp.Diff(want, merged(t, s, theBatch)); diff != "" {
+		t.Error(diff)
 	}
 	healthy(t, s, theBatch)
 }
