@@ -9,25 +9,26 @@ import (
 	"sync"
 
 	"github.com/siltstone-data/siltstone/dataset"
-	"github.com/siltstone-data/siltstone/query"
 )
 
 // ledger knows every row that the writers of a simulation may write, and which
 // of them were acknowledged.
 type ledger struct {
-	lists   [][]string // what each writer deduplicates on
-	columns [][]string // every list that can come to be in force
-	rows    []simRow
+	lists     [][]string // what each writer deduplicates on
+	opinions  [][]string // those and the stranger's
+	rows      []simRow
+	inherited []simRow // of another tool's merged file
 
-	mu   sync.Mutex
-	acks map[string]bool // by id
+	mu      sync.Mutex
+	acks    map[simRow]bool
+	merged  map[string]string // rows that a read found merged, by id
+	shown   map[string]bool   // rows that a read gave, as stored: true if a later one did not
+	digests map[string]dataset.Digest
 }
 
-// simRow is a row to be written.
-type simRow struct {
-	ID   string
-	line string
-}
+// simRow is a row to be written. Its line has its id, but no _created_at; a
+// line that is no row has no id here.
+type simRow struct{ ID, line string }
 
 // newLedger draws what the writers of a schedule say about duplicates.
 func newLedger(rnd *rand.Rand) *ledger {
@@ -41,21 +42,38 @@ func newLedger(rnd *rand.Rand) *ledger {
 		{{"k", "m"}, {"m", "k"}, nil},
 		{{"k"}, {"m"}},
 	}
-	l := &ledger{lists: all[rnd.IntN(len(all))], acks: map[string]bool{}}
-	for subset := 1; subset < 1<<len(l.lists); subset++ {
-		if in := l.intersection(subset); len(in) > 0 {
-			l.columns = append(l.columns, in)
-		}
+	lists := all[rnd.IntN(len(all))]
+	return &ledger{
+		lists: lists, opinions: slices.Clone(lists),
+		acks: map[simRow]bool{}, merged: map[string]string{}, shown: map[string]bool{}, digests: map[string]dataset.Digest{},
 	}
-	return l
 }
 
-// intersection is the list in force where just the writers of subset are known.
-func (l *ledger) intersection(subset int) []string {
+// opinion adds the list of somebody who is no writer.
+func (l *ledger) opinion(list []string) { l.opinions = append(l.opinions, list) }
+
+// columns gives every list that can come to be in force.
+func (l *ledger) columns() (lists [][]string) {
+	for subset := 1; subset < 1<<len(l.opinions); subset++ {
+		var of [][]string
+		for i, list := range l.opinions {
+			if subset&(1<<i) != 0 {
+				of = append(of, list)
+			}
+		}
+		if in := intersection(of); len(in) > 0 {
+			lists = append(lists, in)
+		}
+	}
+	return lists
+}
+
+// intersection is the list in force where these are known.
+func intersection(lists [][]string) []string {
 	var in []string
-	for i, list := range l.lists {
+	for _, list := range lists {
 		switch {
-		case subset&(1<<i) == 0 || list == nil:
+		case list == nil:
 		case in == nil:
 			in = append([]string{}, list...)
 		default:
@@ -73,7 +91,6 @@ func (l *ledger) draw(rnd *rand.Rand, n int) []simRow {
 		if slices.ContainsFunc(rows, func(r simRow) bool { return r.ID == id }) {
 			continue // a writer gives an id once
 		}
-		// The content follows from the id: an acknowledgement names no more.
 		k := rnd.IntN(4)
 		r := simRow{id, fmt.Sprintf(`{"id":%q,"k":%d,"m":%d,"v":1.0}`, id, k, k%2)}
 		for _, other := range l.rows {
@@ -81,118 +98,48 @@ func (l *ledger) draw(rnd *rand.Rand, n int) []simRow {
 				r = other // the same row from two writers, rather than a conflict
 			}
 		}
-		rows = append(rows, r)
-		l.rows = append(l.rows, r)
+		rows = append(rows, l.add(r))
 	}
 	return rows
 }
 
-func (l *ledger) acknowledge(ids []string) {
+func (l *ledger) add(r simRow) simRow {
+	l.rows = append(l.rows, r)
+	return r
+}
+
+func (l *ledger) acknowledge(rows ...simRow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, id := range ids {
-		l.acks[id] = true
+	for _, r := range rows {
+		l.acks[r] = true
 	}
 }
 
-func (l *ledger) acknowledged(id string) bool {
+func (l *ledger) acknowledged(r simRow) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.acks[id]
+	return l.acks[r]
 }
 
-// stored gives the ids that are acknowledged by now.
-func (l *ledger) stored() []string {
+// constant tells whether one list is in force from the first chunk on.
+func (l *ledger) constant() bool {
+	return !slices.ContainsFunc(l.opinions, func(list []string) bool {
+		return (list == nil) != (l.opinions[0] == nil) || !slices.Equal(list, l.opinions[0])
+	})
+}
+
+// due is what a read must show: what is acknowledged when it begins, and what
+// earlier reads gave.
+type due struct {
+	rows   []simRow
+	merged map[string]string
+	shown  map[string]bool
+}
+
+func (l *ledger) due() due {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var ids []string
-	for id := range l.acks {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// check compares a read with the ids that were acknowledged before it began.
-func (l *ledger) check(due []string, seen []query.Row) error {
-	visible := map[string]bool{}
-	last := ""
-	for _, r := range seen {
-		if r.ID <= last {
-			return fmt.Errorf("%s comes after %s", r.ID, last)
-		}
-		last = r.ID
-		visible[r.ID] = true
-		if !slices.ContainsFunc(l.rows, func(w simRow) bool { return w.ID == r.ID && sameValues(w.line, string(r.Raw)) }) {
-			return fmt.Errorf("nobody wrote %s", r.Raw)
-		}
-	}
-	reached := l.reach(visible)
-	for _, id := range due {
-		if !reached[id] {
-			return fmt.Errorf("%s was acknowledged, is not there, and no rule dropped it; there are %v", id, slices.Sorted(maps.Keys(visible)))
-		}
-	}
-	return nil
-}
-
-// reach gives the ids that are visible or may have been dropped for a visible
-// row's sake. A row is dropped for one with its id or its values in the list in
-// force, which may itself be dropped later, when the list changes.
-func (l *ledger) reach(visible map[string]bool) map[string]bool {
-	reached := map[string]bool{}
-	for id := range visible {
-		reached[id] = true
-	}
-	for grown := true; grown; {
-		grown = false
-		for _, a := range l.rows {
-			for _, b := range l.rows {
-				if reached[a.ID] && !reached[b.ID] && l.agree(a, b) {
-					reached[b.ID], grown = true, true
-				}
-			}
-		}
-	}
-	return reached
-}
-
-// agree reports whether two rows may be duplicates at some time.
-func (l *ledger) agree(a, b simRow) bool {
-	return slices.ContainsFunc(l.columns, func(cols []string) bool { return digestOf(a.line, cols) == digestOf(b.line, cols) })
-}
-
-func digestOf(line string, columns []string) dataset.Digest {
-	r, err := dataset.ParseRow([]byte(line))
-	if err != nil {
-		panic(err)
-	}
-	d, err := dataset.DigestOf(r, columns)
-	if err != nil {
-		panic(err)
-	}
-	return d
-}
-
-// checkNoDuplicates looks for rows that the list in force makes duplicates.
-func (l *ledger) checkNoDuplicates(inForce []string, seen []query.Row) error {
-	if len(inForce) == 0 {
-		return nil
-	}
-	by := map[dataset.Digest]string{}
-	for _, r := range seen {
-		d := digestOf(string(r.Raw), inForce)
-		if other, ok := by[d]; ok {
-			return fmt.Errorf("%s and %s agree on %v", other, r.ID, inForce)
-		}
-		by[d] = r.ID
-	}
-	return nil
-}
-
-// sameValues reports whether a stored line is the written one with _created_at.
-func sameValues(written, stored string) bool {
-	head, rest, ok := strings.Cut(stored, `,"_created_at":"`)
-	_, tail, ok2 := strings.Cut(rest, `",`)
-	return ok && ok2 && head+","+tail == written
+	rows := slices.SortedFunc(maps.Keys(l.acks), func(a, b simRow) int { return strings.Compare(a.line, b.line) })
+	return due{rows, maps.Clone(l.merged), maps.Clone(l.shown)}
 }

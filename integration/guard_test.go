@@ -1,0 +1,110 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/objstore"
+)
+
+// guard is a store that looks at every write to a batch: a promise of the
+// format may be broken long before a reader can tell. The first breach is kept.
+type guard struct {
+	objstore.Store
+	batch dataset.BatchID
+
+	mu      sync.Mutex
+	record  catalog.Record    // the present one
+	records map[int64][]byte  // the bytes of all, by generation
+	commits map[string]bool   // their commit ids
+	named   map[string]string // SHA-256 by path, of every file that a record ever named
+	broken  error
+}
+
+var errBroken = errors.New("a promise is broken")
+
+func newGuard(s objstore.Store, b dataset.BatchID) *guard {
+	return &guard{Store: s, batch: b, records: map[int64][]byte{}, commits: map[string]bool{}, named: map[string]string{}}
+}
+
+// inherit says that another tool's manifest lies in the record's place.
+func (g *guard) inherit(manifest []byte) { g.records[0] = manifest }
+
+func (g *guard) present() catalog.Record {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.record
+}
+
+// past gives an earlier record; one of another tool names nothing.
+func (g *guard) past(generation int64) (r catalog.Record, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if raw := g.records[generation]; generation > 0 {
+		err = json.Unmarshal(raw, &r)
+	}
+	return r, err
+}
+
+func (g *guard) breach() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.broken
+}
+
+// note keeps the first of the breaches that a write made.
+func (g *guard) note(key string, format string, args ...any) {
+	if g.broken == nil {
+		g.broken = fmt.Errorf("%w: %s: %s", errBroken, key, fmt.Sprintf(format, args...))
+	}
+}
+
+// Put looks at a write once it has taken effect.
+func (g *guard) Put(ctx context.Context, key string, body []byte, c objstore.Condition) (objstore.Info, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	before, err := g.look(ctx, key)
+	if err != nil {
+		return objstore.Info{}, err
+	}
+	info, err := g.Store.Put(ctx, key, body, c)
+	if err == nil {
+		g.wrote(ctx, key, before, body)
+	}
+	return info, err
+}
+
+// Upload is a Put.
+func (g *guard) Upload(ctx context.Context, key string, r io.ReadSeeker, size int64, c objstore.Condition) (objstore.Info, error) {
+	body, err := objstore.ReadExactly(r, size)
+	if err != nil {
+		return objstore.Info{}, err
+	}
+	return g.Put(ctx, key, body, c)
+}
+
+// Delete looks at what is there just before.
+func (g *guard) Delete(ctx context.Context, key string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r, info, err := g.Store.Get(ctx, key, objstore.Span{}); err == nil {
+		_ = r.Close()
+		g.deletes(key, info)
+	}
+	return g.Store.Delete(ctx, key)
+}
+
+// look gives what lies under a key, or nil.
+func (g *guard) look(ctx context.Context, key string) ([]byte, error) {
+	body, _, err := objstore.ReadAll(ctx, g.Store, key)
+	if errors.Is(err, objstore.ErrNotFound) {
+		return nil, nil
+	}
+	return body, err
+}
