@@ -5,7 +5,7 @@ DIR  ?= .siltstone
 PKGS ?= ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help up build check test bench fmt lint clean
+.PHONY: help up build ui check test bench fmt lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,16 +13,26 @@ help: ## list the targets
 up: build ## build, and run everything in one process with the demo data (DIR=.siltstone)
 	bin/siltstone up --demo --dir $(DIR)
 
-build: ## build bin/siltstone
+build: ui ## build bin/siltstone, with the viewer's page in it
 	go build -o bin/siltstone ./cmd/siltstone
+
+ui: viewer-ui/node_modules/.package-lock.json ## build the viewer's page (Node 20 or later; go build works without it)
+	cd viewer-ui && npm run --silent build
+	rm -rf cmd/siltstone/viewer/dist && cp -r viewer-ui/dist cmd/siltstone/viewer/dist
+
+viewer-ui/node_modules/.package-lock.json: viewer-ui/package-lock.json
+	cd viewer-ui && npm ci --silent
+	@touch $@
 
 check: lint ## the inner loop: format, vet, staticcheck, the short tests with the race detector (PKGS=./...)
 	go test -race -short $(PKGS)
+	cd viewer-ui && npm run --silent unit
 
 # With the race detector the long tests would take most of an hour; what they
 # look for (lost rows, schedules, crashes) needs many runs rather than that.
-test: check ## everything that CI runs: as check, and then the long tests
+test: check build ## everything that CI runs: as check, then the long tests and those in a browser (Chromium)
 	go test -timeout 40m $(PKGS)
+	cd viewer-ui && npm run --silent e2e
 
 bench: ## the measured claims
 	go test -run '^$$' -bench . -benchmem $(PKGS)
@@ -30,12 +40,13 @@ bench: ## the measured claims
 fmt: ## format the sources
 	gofmt -w $(GOFILES)
 
-lint:
+lint: viewer-ui/node_modules/.package-lock.json
 	@out=$$(gofmt -l $(GOFILES)); if [ -n "$$out" ]; then echo "gofmt would change (make fmt):"; echo "$$out"; exit 1; fi
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	cd viewer-ui && npm run --silent lint && npm run --silent types
 
 clean: ## remove what was built (the data in DIR stays)
-	rm -rf bin dist
+	rm -rf bin dist viewer-ui/dist viewer-ui/node_modules cmd/siltstone/viewer/dist
 
 GOFILES = $(shell find . -name '*.go' -not -path './.*' -not -path '*/node_modules/*')

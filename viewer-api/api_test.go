@@ -3,6 +3,7 @@ package viewerapi_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,9 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/siltstone-data/siltstone/nats/bus"
-
 	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/nats/bus"
 	"github.com/siltstone-data/siltstone/objstore/mem"
 	viewerapi "github.com/siltstone-data/siltstone/viewer-api"
 )
@@ -216,8 +216,8 @@ func TestEveryErrorIsAProblemDocument(t *testing.T) {
 			t.Errorf("%q: %q", raw, got)
 		}
 	}
-	if a := v.do("POST", "/api/session", strings.NewReader(strings.Repeat("x", 1<<20))); a.status != 413 {
-		t.Error("a huge body:", a.status)
+	if got := v.raw("POST /api/session HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 413") || !strings.Contains(got, "application/problem+json") {
+		t.Errorf("a huge body: %s", got)
 	}
 }
 
@@ -397,10 +397,10 @@ func TestWrongSettingsAreRefused(t *testing.T) {
 func TestADownloadWaitsForItsReader(t *testing.T) {
 	store := mem.New()
 	long := strings.Repeat("x", 64<<10)
-	for i := range 64 {
+	for i := range 8 {
 		var lines []string
 		for j := range 8 {
-			lines = append(lines, `{"id":"`+string(rune('a'+i%26))+string(rune('a'+j))+string(rune('a'+i/26))+`","text":"`+long+`"}`)
+			lines = append(lines, fmt.Sprintf(`{"id":"%d-%d","text":"%s"}`, i, j, long))
 		}
 		put(t, store, "d", "b", i, lines...)
 	}
@@ -412,11 +412,11 @@ func TestADownloadWaitsForItsReader(t *testing.T) {
 		}
 		n, err := io.Copy(io.Discard, res.Body)
 		res.Body.Close()
-		if err != nil || n < 512*64<<10 {
+		if err != nil || n < 64*64<<10 {
 			t.Errorf("%s: %d bytes, %v", format, n, err)
 		}
 		// One that goes away in the middle does not hold its place.
-		for range 40 {
+		for range 2 * 16 { // more than are served at once
 			res, err := v.http.Get(v.url + "/api/datasets/d/data?format=" + format)
 			if err != nil {
 				t.Fatal(err)
