@@ -18,6 +18,7 @@ build: ui ## build bin/siltstone, with the viewer's page in it
 
 ui: viewer-ui/node_modules/.package-lock.json ## build the viewer's page (Node 20 or later; go build works without it)
 	cd viewer-ui && npm run --silent build
+	mkdir -p cmd/siltstone/viewer
 	rm -rf cmd/siltstone/viewer/dist && cp -r viewer-ui/dist cmd/siltstone/viewer/dist
 
 viewer-ui/node_modules/.package-lock.json: viewer-ui/package-lock.json

@@ -2,6 +2,8 @@ module github.com/siltstone-data/siltstone
 
 go 1.26.0
 
+ignore ./viewer-ui/node_modules
+
 require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/aws/aws-sdk-go-v2/config v1.33.18

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -288,45 +287,6 @@ test("numbers are shown and copied as they were written", async () => {
   }
   await page.getByRole("button", { name: "Copy row as JSON (y)" }).click();
   await until(async () => (await page.evaluate(() => navigator.clipboard.readText())) === row);
-});
-
-const oddNames = [
-  "naïve",
-  "50%",
-  "a+b",
-  "a b",
-  "x=1&y",
-  "日本語",
-  '"',
-  "v1.2",
-  "#?",
-  "__proto__",
-  "<b>",
-  "%2F",
-  "'",
-  "🙂",
-];
-
-test("odd names work in the page, the row's link and the download", async () => {
-  for (const name of oddNames) server.put(name, name, [JSON.stringify({ id: `${name}/..`, text: `in ${name}` })]);
-  await page.goto(server.url);
-  for (const name of oddNames) {
-    await page.getByRole("link", { name, exact: true }).click();
-    await line(`in ${name}`).click();
-    await page.locator(".db", { hasText: `in ${name}` }).waitFor();
-    const link = page.url();
-    await page.getByLabel("Close (Esc)").click();
-    await page.getByRole("button", { name: "Export" }).click();
-    const [download] = await Promise.all([
-      page.waitForEvent("download"),
-      page.getByRole("link", { name: /^NDJSON/ }).click(),
-    ]);
-    expect(readFileSync(await download.path(), "utf8")).toContain(JSON.stringify(`in ${name}`));
-    await page.goto("about:blank");
-    await page.goto(link);
-    await page.locator(".db", { hasText: `in ${name}` }).waitFor();
-    await page.getByRole("link", { name: "siltstone" }).click();
-  }
 });
 
 test("a very long text is cut until all of it is asked for", async () => {

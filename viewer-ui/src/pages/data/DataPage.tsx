@@ -100,7 +100,11 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
   const laid = useMemo(() => layOut(shown, firstRows(store)), [store, shown, hasRows]);
 
   const byName = useMemo(() => new Map(batches.map((b) => [b.name, b])), [batches]);
-  const unmerged = useCallback((row: Row) => isUnmerged(row, byName, store.arrived.get(row.key)), [byName, store]);
+  const knownAt = detail.dataUpdatedAt;
+  const unmerged = useCallback(
+    (row: Row) => isUnmerged(row, byName, knownAt, store.arrived.get(row.key)),
+    [byName, knownAt, store],
+  );
 
   const openKey = view.row ? `${view.row.batch ?? ""}/${view.row.id}` : null;
   const open = useCallback(

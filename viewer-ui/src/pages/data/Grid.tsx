@@ -4,7 +4,8 @@ import type { Row } from "../../api/rows";
 import { VisibleText } from "../../components/VisibleText";
 import type { Order } from "../../lib/urlState";
 import { cellKind, cells } from "./cells";
-import { type ColumnKind, created, type GridColumn } from "./columns";
+import type { ColumnKind, GridColumn } from "./columns";
+import { created } from "./names";
 import type { RowStore } from "./rowStore";
 
 export interface Cursor {

@@ -1,6 +1,7 @@
 import type { Column } from "../../api/datasets";
 import type { Row } from "../../api/rows";
 import { isArray, isObject, JsonNumber, type JsonValue } from "../../lib/json";
+import { batchColumn, created, titles } from "./names";
 
 export type ColumnKind = "time" | "id" | "batch" | "text" | "label" | "number" | "boolean" | "json";
 
@@ -9,12 +10,11 @@ export interface GridColumn {
   readonly kind: ColumnKind;
   /** Pixels. */
   readonly width: number;
+  /** Its values are what rows are called. */
+  readonly title: boolean;
   /** Takes the room that is left. */
   readonly flex: boolean;
 }
-
-export const created = "_created_at";
-export const batchColumn = "_batch";
 
 /** More columns than this are shown only when they are asked for. */
 const mostByDefault = 24;
@@ -41,7 +41,13 @@ export function layOut(names: readonly string[], rows: readonly Row[]): readonly
     if (p.kind === "text" && (widest < 0 || p.length > (seen[widest]?.length ?? 0))) widest = i;
   return names.map((name, i) => {
     const p = seen[i] ?? { kind: "label", length: 0 };
-    return { name, kind: p.kind, flex: i === widest, width: width(name, p) };
+    return {
+      name,
+      kind: p.kind,
+      title: titles.includes(name.toLowerCase()),
+      flex: i === widest,
+      width: width(name, p),
+    };
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Row } from "../../api/rows";
 import type { JsonValue } from "../../lib/json";
-import { batchColumn, created } from "./columns";
+import { batchColumn, created, titles } from "./names";
 
 /** A row taken apart for reading. */
 export interface Reading {
@@ -9,7 +9,6 @@ export interface Reading {
   readonly rest: readonly (readonly [name: string, value: JsonValue])[];
 }
 
-const titles = ["title", "headline", "subject", "name", "term", "question", "heading"];
 const titleMost = 240;
 
 /** The longest string is what is read; a column with the name of a title is one. */

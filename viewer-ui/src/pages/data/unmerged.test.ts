@@ -26,5 +26,10 @@ test.each([
   ["old and without a time", batch(3, 2), null, undefined, false],
   ["a batch that is not listed yet", new Map(), at("12:00:00"), 1, true],
 ] as const)("%s", (_, batches, createdAt, arrivedAt, want) => {
-  expect(isUnmerged(row(createdAt), batches, arrivedAt)).toBe(want);
+  expect(isUnmerged(row(createdAt), batches, Number.POSITIVE_INFINITY, arrivedAt)).toBe(want);
+});
+
+test("a row that arrived since the batches were looked at", () => {
+  expect(isUnmerged(row(at("11:00:00")), batch(3, 0), 1000, 1001)).toBe(true);
+  expect(isUnmerged(row(at("11:00:00")), batch(3, 0), 1000, 999)).toBe(false);
 });

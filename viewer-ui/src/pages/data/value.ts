@@ -1,6 +1,6 @@
 import type { Row } from "../../api/rows";
 import { type JsonObject, type JsonValue, stringifyJson } from "../../lib/json";
-import { batchColumn } from "./columns";
+import { batchColumn } from "./names";
 
 /** A value as a person would paste it: a string without quotes, anything else as JSON. */
 export function plain(v: JsonValue | undefined): string {

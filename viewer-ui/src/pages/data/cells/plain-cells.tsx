@@ -25,8 +25,8 @@ export const idCell: Cell = {
 
 export const labelCell: Cell = {
   className: "q",
-  render: (v) => (
-    <span className="flow">
+  render: (v, column) => (
+    <span className={column.title ? "flow ttl" : "flow"}>
       <VisibleText text={String(v)} />
     </span>
   ),
