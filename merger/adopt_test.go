@@ -3,6 +3,7 @@ package merger_test
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/merger"
 	"github.com/siltstone-data/siltstone/objstore/mem"
+	"github.com/siltstone-data/siltstone/objstore/objtest"
 )
 
 func zipped(t *testing.T, lines ...string) string {
@@ -124,5 +127,38 @@ func TestADamagedFileOfAnotherToolIsAdoptedByNobody(t *testing.T) {
 	h, err := catalog.ReadHead(t.Context(), s, theBatch)
 	if err != nil || !h.Foreign {
 		t.Fatalf("%+v, %v", h, err)
+	}
+}
+
+func TestVerifyReadsTheFilesThatAMergeWouldAdopt(t *testing.T) {
+	whole := zipped(t, row("z", "Z", 9), row("y", "Y", 9))
+	for name, c := range map[string]struct{ key, body, what string }{
+		"a line is no row":      {"d/b/merged_00003.jsonl.gz", zipped(t, row("m", "second", 2), "rubbish"), "line 2: "},
+		"cut":                   {"d/b/merged_00000.jsonl.gz", whole[:len(whole)-5], "no merge can adopt it"},
+		"a byte is another":     {"d/b/merged_00000.jsonl.gz", whole[:30] + "x" + whole[31:], "no merge can adopt it"},
+		"empty":                 {"d/b/merged_00000.jsonl.gz", "", "empty"},
+		"a parquet file is cut": {"d/b/merged.parquet", "PAR1", "no merge can adopt it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := foreign(t)
+			put(t, s, "d/b/merged_00003.jsonl.gz", zipped(t, row("m", "second", 2)))
+			rep, err := merger.Verify(t.Context(), s, theBatch)
+			if err != nil || !rep.OK() || rep.Blocks != 3 || rep.Rows != 6 {
+				t.Fatalf("before: %+v %v", rep, err)
+			}
+			put(t, s, c.key, c.body)
+			rep, err = merger.Verify(t.Context(), s, theBatch)
+			if err != nil || len(rep.Problems) != 1 || rep.Problems[0].Key != c.key || !strings.Contains(rep.Problems[0].What, c.what) {
+				t.Errorf("%+v %v", rep.Problems, err)
+			}
+		})
+	}
+}
+
+func TestAStoreThatFailsIsNoDamageOfAFileToBeAdopted(t *testing.T) {
+	down := errors.New("the store is down")
+	s := objtest.NewFaulty(t, foreign(t), objtest.On(objtest.Get).Key("*merged_00000*").Fail(down))
+	if _, err := merger.Verify(t.Context(), s, theBatch); !errors.Is(err, down) {
+		t.Error(err)
 	}
 }

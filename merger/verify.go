@@ -2,6 +2,7 @@ package merger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -127,8 +128,13 @@ func (c *checker) check() (err error) {
 		return nil
 	case c.head.Foreign:
 		c.report.note(c.batch.CommitKey(), "written by another tool: the first merge adopts the merged files that lie there")
+		if err := c.checkForeign(); err != nil {
+			return err
+		}
 	case !c.head.Exists():
-		c.report.note(c.batch.CommitKey(), "there is no commit record: nothing is merged yet")
+		if err := c.checkLost(); err != nil {
+			return err
+		}
 	default:
 		if err := c.checkRecord(); err != nil {
 			return err
@@ -138,6 +144,20 @@ func (c *checker) check() (err error) {
 		return err
 	}
 	return c.checkLive()
+}
+
+// checkLost tells a batch of which nothing is merged from one whose record is
+// gone.
+func (c *checker) checkLost() error {
+	_, err := catalog.FindRecord(c.ctx, c.store, c.batch)
+	if errors.Is(err, catalog.ErrDamaged) {
+		c.report.problem(c.batch.CommitKey(), "%v", err)
+		return nil
+	}
+	if err == nil {
+		c.report.note(c.batch.CommitKey(), "there is no commit record: nothing is merged yet")
+	}
+	return err
 }
 
 // checkRecord looks at what the record names, and at what it does not.

@@ -186,11 +186,11 @@ func TestVerifyOfABatchWithoutARecord(t *testing.T) {
 	if err := catalog.PutRun(t.Context(), s, m); err != nil {
 		t.Fatal(err)
 	}
-	if rep, err = merger.Verify(t.Context(), s, theBatch); err != nil || len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0].What, "2 chunks, from number 1 on") {
+	if rep, err = merger.Verify(t.Context(), s, theBatch); err != nil || len(rep.Problems) != 2 || !strings.Contains(rep.Problems[0].What, "it is gone") || !strings.Contains(rep.Problems[1].What, "2 chunks, from number 1 on") {
 		t.Errorf("a deleted record is not noticed: %+v, %v", rep, err)
 	}
 	rep, err = merger.Verify(t.Context(), foreign(t), theBatch)
-	if err != nil || !rep.OK() || len(rep.Notes) != 1 {
+	if err != nil || len(rep.Problems) != 1 || !strings.Contains(rep.Problems[0].What, "line 3: ") || len(rep.Notes) != 1 {
 		t.Errorf("%+v, %v", rep, err)
 	}
 }
