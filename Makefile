@@ -1,11 +1,12 @@
 # `make` lists the targets: the comment behind each is its help.
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+MINIO_VERSION = v0.0.0-20260212201848-7aac2a2c5b7c
 DIR  ?= .siltstone
 PKGS ?= ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help up build ui check test bench fmt lint clean
+.PHONY: help up build ui check test bench minio fmt lint clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,11 +33,17 @@ check: lint ## the inner loop: format, vet, staticcheck, the short tests with th
 # With the race detector the long tests would take most of an hour; what they
 # look for (lost rows, schedules, crashes) needs many runs rather than that.
 test: check build ## everything that CI runs: as check, then the long tests and those in a browser (Chromium)
-	go test -timeout 40m $(PKGS)
+	MINIO=$(wildcard $(CURDIR)/bin/minio) go test -timeout 40m $(PKGS)
 	cd viewer-ui && npm run --silent e2e
 
-bench: ## the measured claims
+bench: build ## the measured claims: bench/README.md has the tables
+	go run ./bench/latency bin/siltstone
 	go test -run '^$$' -bench . -benchmem $(PKGS)
+
+minio: bin/minio ## build MinIO, the second real store of the tests (minutes; it is run, never linked)
+
+bin/minio:
+	GOBIN=$(CURDIR)/bin go install github.com/minio/minio@$(MINIO_VERSION)
 
 fmt: ## format the sources
 	gofmt -w $(GOFILES)
