@@ -10,6 +10,13 @@
 // generation is damage, and is reported by its key. A read never ends early
 // without an error.
 //
+// Rows streams. An Engine answers the short questions that a viewer asks: a page
+// of rows from anywhere, one row, counts, columns, what there is. It follows the
+// same rules, asks a Catalog which chunks are live, reads frames and not blocks
+// (a frame is checked by its own checksum and by the frame table; the SHA-256 of
+// a whole block is not seen), and keeps what never changes: frame tables, frames
+// and chunks.
+//
 // Memory does not grow with the number of rows: a batch has at most one block
 // open, from the moment when the order of rows reaches its first id, and live
 // rows are sorted in a bounded buffer that spills to disk.

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
@@ -112,21 +111,6 @@ func (e *Engine) kept(ctx context.Context, key cache.Key, load func() ([]byte, e
 		return load()
 	}
 	return e.disk.Get(ctx, key, load)
-}
-
-// engineMetrics count what an Engine was asked.
-type engineMetrics struct {
-	pages     prometheus.Histogram
-	bytesRead prometheus.Counter
-}
-
-func newEngineMetrics(reg prometheus.Registerer) *engineMetrics {
-	f := promauto.With(reg)
-	return &engineMetrics{
-		pages: f.NewHistogram(prometheus.HistogramOpts{Name: "siltstone_query_page_seconds", Help: "Time to answer a page.",
-			Buckets: []float64{.001, .002, .004, .008, .016, .032, .064, .125, .25, .5, 1, 2, 4, 8, 16}}),
-		bytesRead: f.NewCounter(prometheus.CounterOpts{Name: "siltstone_query_read_bytes_total", Help: "Bytes that questions read from the store."}),
-	}
 }
 
 // Rows is the function Rows over the engine's store.

@@ -44,22 +44,32 @@ func (e *Engine) Datasets(ctx context.Context) ([]DatasetInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list datasets: %w", err)
 	}
+	groups := make([][]*view, len(names))
+	err = q.each(len(names), func(ctx context.Context, i int) error {
+		batches, err := e.catalog.Batches(ctx, names[i])
+		if err != nil {
+			return fmt.Errorf("list batches of %q: %w", names[i], err)
+		}
+		for _, b := range batches {
+			groups[i] = append(groups[i], newView(dataset.BatchID{Dataset: names[i], Batch: b}))
+		}
+		_, err = q.annotators(ctx, names[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := q.lookAll(slices.Concat(groups...)); err != nil {
+		return nil, err
+	}
 	infos := []DatasetInfo{}
-	for _, name := range names {
-		batches, err := e.catalog.Batches(ctx, name)
-		if err != nil {
-			return nil, fmt.Errorf("list batches of %q: %w", name, err)
-		}
-		views, err := q.views(name, batches)
-		if err != nil {
-			return nil, err
-		}
+	for i, views := range groups {
 		if ok, err := q.anything(views); err != nil {
 			return nil, err
 		} else if !ok {
 			continue
 		}
-		d, _, err := q.sum(name, views)
+		d, _, err := q.sum(names[i], views)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +119,7 @@ func (e *Engine) Dataset(ctx context.Context, name string) (DatasetInfo, []Batch
 func (q *ask) sum(name string, views []*view) (DatasetInfo, []BatchInfo, error) {
 	d := DatasetInfo{Name: name}
 	var err error
-	if d.Annotators, err = q.annotators(name); err != nil {
+	if d.Annotators, err = q.annotators(q.ctx, name); err != nil {
 		return d, nil, err
 	}
 	if err := q.countChunks(views); err != nil {
@@ -195,14 +205,14 @@ type annotatorList struct {
 }
 
 // annotators lists who has annotated a dataset.
-func (q *ask) annotators(name string) ([]string, error) {
+func (q *ask) annotators(ctx context.Context, name string) ([]string, error) {
 	if l, ok := q.e.annotators.Peek(name); ok && time.Since(l.at) < annotatorsAge {
 		return l.names, nil
 	}
 	l := annotatorList{names: []string{}, at: time.Now()}
 	any := dataset.BatchID{Dataset: name, Batch: "b", Annotator: "a"}
 	dir := strings.TrimSuffix(any.Dir(), "a/b/")
-	for sub, err := range q.store.Dirs(q.ctx, dir) {
+	for sub, err := range q.store.Dirs(ctx, dir) {
 		if err != nil {
 			return nil, fmt.Errorf("list annotators of %q: %w", name, err)
 		}

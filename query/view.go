@@ -72,15 +72,22 @@ func (q *ask) open(name string, names []string) ([]*view, error) {
 	return slices.DeleteFunc(views, func(v *view) bool { return !v.there() }), nil
 }
 
-// views looks at batches.
+// views looks at batches of a dataset.
 func (q *ask) views(name string, batches []string) ([]*view, error) {
 	views := make([]*view, len(batches))
-	err := q.each(len(batches), func(ctx context.Context, i int) error {
-		v := &view{batch: batch{id: dataset.BatchID{Dataset: name, Batch: batches[i]}, faults: map[string]int64{}}, rows: map[version]int64{}}
-		views[i] = v
-		return q.look(ctx, v, false)
-	})
-	return views, err
+	for i, b := range batches {
+		views[i] = newView(dataset.BatchID{Dataset: name, Batch: b})
+	}
+	return views, q.lookAll(views)
+}
+
+func newView(b dataset.BatchID) *view {
+	return &view{batch: batch{id: b, faults: map[string]int64{}}, rows: map[version]int64{}}
+}
+
+// lookAll looks at batches for the first time.
+func (q *ask) lookAll(views []*view) error {
+	return q.each(len(views), func(ctx context.Context, i int) error { return q.look(ctx, views[i], false) })
 }
 
 func (q *ask) noDataset(name string) error {
@@ -93,7 +100,7 @@ func (q *ask) noDataset(name string) error {
 
 // look takes the chunk list first and the record second: the other way round, a
 // chunk absorbed in between would be in neither. A record that is at hand serves
-// if it is not older than the list; with anew it is read in any case.
+// if it is of the list's generation; with anew it is read in any case.
 func (q *ask) look(ctx context.Context, v *view, anew bool) error {
 	var behind error
 	for range 3 {
@@ -123,11 +130,11 @@ func (q *ask) look(ctx context.Context, v *view, anew bool) error {
 	return behind
 }
 
-// head gives a commit record of at least a generation, which is 0 where nobody
-// knows. One that is older than that is what the store has.
-func (q *ask) head(ctx context.Context, b dataset.BatchID, atLeast int64, anew bool) (catalog.Head, error) {
-	if atLeast > 0 && !anew {
-		if h, ok := q.e.heads.Peek(b); ok && h.Record.Generation >= atLeast {
+// head gives the commit record of a generation, 0 where nobody knows which, if it
+// is at hand, and otherwise the one that the store has, older or later.
+func (q *ask) head(ctx context.Context, b dataset.BatchID, generation int64, anew bool) (catalog.Head, error) {
+	if generation > 0 && !anew {
+		if h, ok := q.e.heads.Peek(b); ok && h.Record.Generation == generation {
 			return h, nil
 		}
 	}
