@@ -101,10 +101,11 @@ func (s *Server) schema(c fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	for i := range cols {
-		cols[i].Types = list(cols[i].Types)
+	out := append([]query.Column{}, cols...) // the engine may keep its own
+	for i := range out {
+		out[i].Types = list(out[i].Types)
 	}
-	return answer(c, map[string]any{"columns": list(cols)})
+	return answer(c, map[string]any{"columns": out})
 }
 
 // count answers GET /api/datasets/D/count.

@@ -3,7 +3,6 @@ package viewerapi_test
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,7 +151,11 @@ func serveOver(t testing.TB, events viewerapi.Bus, store *mem.Store, cfg viewera
 	reg := prometheus.NewRegistry()
 	cfg.WorkDir = t.TempDir()
 	ops := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "ops", r.URL.Path) })
-	s, err := viewerapi.New(engine{store: store, catalog: query.Listed(store)}, events, pageFiles, ops, cfg, logger(t), reg)
+	engine, err := query.NewEngine(store, query.Listed(store), query.EngineConfig{WorkDir: cfg.WorkDir}, logger(t), reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := viewerapi.New(engine, events, pageFiles, ops, cfg, logger(t), reg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +171,13 @@ func serveOver(t testing.TB, events viewerapi.Bus, store *mem.Store, cfg viewera
 		}
 	})
 	v := &viewer{t: t, url: "http://" + l.Addr().String(), reg: reg,
-		stop: sync.OnceFunc(func() { cancel(); wg.Wait() }),
+		stop: sync.OnceFunc(func() {
+			cancel()
+			wg.Wait()
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+		}),
 		http: &http.Client{Transport: &http.Transport{DisableCompression: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	t.Cleanup(func() { v.http.CloseIdleConnections(); v.stop() })
 	return v
@@ -256,135 +264,6 @@ func (noBus) Dead(context.Context) iter.Seq2[bus.DeadLetter, error] {
 	return func(func(bus.DeadLetter, error) bool) {}
 }
 func (noBus) Retry(context.Context, string) error { return errNoBus }
-
-// engine answers from query.Rows, which is slow and right.
-type engine struct {
-	store   objstore.Store
-	catalog query.Catalog
-}
-
-func (e engine) Rows(ctx context.Context, o query.Options) iter.Seq2[query.Row, error] {
-	return query.Rows(ctx, e.store, o)
-}
-
-func (e engine) all(ctx context.Context, d string, batches []string) (out []query.Row, err error) {
-	for r, err := range e.Rows(ctx, query.Options{Dataset: d, Batches: batches, Live: true}) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, r)
-	}
-	return out, nil
-}
-
-func (e engine) Datasets(ctx context.Context) (out []query.DatasetInfo, err error) {
-	names, err := e.catalog.Datasets(ctx)
-	for _, n := range names {
-		d, _, err := e.Dataset(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, d)
-	}
-	return out, err
-}
-
-func (e engine) Dataset(ctx context.Context, name string) (d query.DatasetInfo, parts []query.BatchInfo, err error) {
-	names, err := e.catalog.Batches(ctx, name)
-	if err != nil {
-		return d, nil, err
-	}
-	if len(names) == 0 {
-		_, err := e.all(ctx, name, nil)
-		return d, nil, err
-	}
-	d = query.DatasetInfo{Name: name, Batches: len(names), LiveRows: -1}
-	for _, n := range names {
-		l, err := e.catalog.Live(ctx, dataset.BatchID{Dataset: name, Batch: n})
-		if err != nil {
-			return d, nil, err
-		}
-		b := query.BatchInfo{Name: n, Generation: l.Generation, LiveChunks: int64(len(l.Chunks)), LiveRows: -1}
-		d.LiveChunks += b.LiveChunks
-		parts = append(parts, b)
-	}
-	return d, parts, nil
-}
-
-func (e engine) Schema(ctx context.Context, name string) (cols []query.Column, err error) {
-	rows, err := e.all(ctx, name, nil)
-	for _, r := range rows {
-		for f := range r.Fields() {
-			if !slices.ContainsFunc(cols, func(c query.Column) bool { return c.Name == f }) {
-				cols = append(cols, query.Column{Name: f, Source: "base", Rows: int64(len(rows))})
-			}
-		}
-	}
-	return cols, err
-}
-
-func (e engine) Page(ctx context.Context, q query.PageRequest) (p query.Page, err error) {
-	rows, err := e.all(ctx, q.Dataset, q.Batches)
-	if err != nil {
-		return p, err
-	}
-	if q.Desc {
-		slices.Reverse(rows)
-	}
-	if q.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(q.Cursor)
-		id, batch, ok := strings.Cut(string(raw), "\x00")
-		if err != nil || !ok {
-			return p, fmt.Errorf("page: %w", query.ErrCursor)
-		}
-		i := slices.IndexFunc(rows, func(r query.Row) bool { return r.ID == id && r.Batch == batch })
-		rows = rows[i+1:]
-	}
-	p.Columns = append([]string{"id", "_created_at"}, q.Columns...)
-	p.Took, p.BytesRead = 1500*time.Microsecond, 4096
-	for _, r := range rows {
-		if len(p.Rows) == q.Limit {
-			break
-		}
-		line, err := query.Project(r, q.Columns, true)
-		if err != nil {
-			return p, err
-		}
-		p.Rows = append(p.Rows, line)
-		p.LiveRows++
-		mark := base64.RawURLEncoding.EncodeToString([]byte(r.ID + "\x00" + r.Batch))
-		if p.Prev == "" {
-			p.Prev = mark
-		}
-		p.Next = mark
-	}
-	if len(p.Rows) == len(rows) {
-		p.Next = ""
-	}
-	return p, nil
-}
-
-func (e engine) Row(ctx context.Context, d, id, batch string) (out []query.Row, err error) {
-	var only []string
-	if batch != "" {
-		only = []string{batch}
-	}
-	rows, err := e.all(ctx, d, only)
-	for _, r := range rows {
-		if r.ID == id {
-			out = append(out, r)
-		}
-	}
-	if err == nil && len(out) == 0 {
-		err = &query.NotFoundError{What: "row", Name: id}
-	}
-	return out, err
-}
-
-func (e engine) Count(ctx context.Context, d string, batches []string) (int64, bool, error) {
-	rows, err := e.all(ctx, d, batches)
-	return int64(len(rows)), true, err
-}
 
 // put stores a live chunk.
 func put(t testing.TB, s *mem.Store, d, batch string, n int, lines ...string) {
