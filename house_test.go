@@ -193,7 +193,7 @@ func (f file) stem() string {
 }
 
 // inspect gives every broken rule, each with the file that breaks it. Files
-// that are never built (tagged ignore or deps) are left out.
+// that are never built (tagged ignore) are left out.
 func inspect(files []file) []string {
 	var broken []string
 	docs := map[string]string{} // package folder -> its name, where no doc comment was found yet
@@ -264,7 +264,7 @@ func neverBuilt(tree *ast.File) bool {
 		}
 		for _, c := range group.List {
 			if expr, err := constraint.Parse(c.Text); err == nil {
-				return !expr.Eval(func(tag string) bool { return tag != "ignore" && tag != "deps" })
+				return !expr.Eval(func(tag string) bool { return tag != "ignore" })
 			}
 		}
 	}
