@@ -11,7 +11,11 @@ import (
 
 // Datasets lists the datasets of a store.
 func Datasets(ctx context.Context, s objstore.Store) ([]string, error) {
-	return names(ctx, s, "", dataset.CheckDataset)
+	ds, err := names(ctx, s, "", dataset.CheckDataset)
+	if err != nil {
+		return nil, fmt.Errorf("list datasets: %w", err)
+	}
+	return ds, nil
 }
 
 // Batches lists the batches of a dataset, merged or not; those of layers are
@@ -19,7 +23,7 @@ func Datasets(ctx context.Context, s objstore.Store) ([]string, error) {
 func Batches(ctx context.Context, s objstore.Store, d string) ([]dataset.BatchID, error) {
 	bs, err := names(ctx, s, d+"/", dataset.CheckBatch)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list batches of %s: %w", d, err)
 	}
 	ids := make([]dataset.BatchID, len(bs))
 	for i, b := range bs {
@@ -32,7 +36,7 @@ func names(ctx context.Context, s objstore.Store, prefix string, check func(stri
 	var out []string
 	for dir, err := range s.Dirs(ctx, prefix) {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, err)
+			return nil, err
 		}
 		if n := strings.TrimSuffix(dir, "/"); check(n) == nil {
 			out = append(out, n)

@@ -38,7 +38,11 @@ func (s *Store) begin(ctx context.Context, verb string) (*attempt, time.Time, er
 		WroteHeaders:         func() { a.sent.Store(true); a.touch() },
 		GotFirstResponseByte: a.touch,
 	})
-	a.timer = time.AfterFunc(a.stall, func() { a.cancel(errStalled) })
+	first := a.stall // until there is a connection
+	if limit := s.cfg.Retry.Connect; limit > 0 && !s.answered.Load() {
+		first = min(first, limit)
+	}
+	a.timer = time.AfterFunc(first, func() { a.cancel(errStalled) })
 	s.metrics.Requests.WithLabelValues(verb).Inc()
 	return a, started, nil
 }
@@ -71,7 +75,7 @@ func (m *moving) Read(p []byte) (int, error) {
 // the last.
 func (s *Store) retry(ctx context.Context, verb string, once func(a *attempt) error) (unsure bool, err error) {
 	pause := s.cfg.Retry.Base
-	failed := 0
+	failed, began := 0, time.Now()
 	var patience time.Time // when being throttled is over
 	for n := 0; ; n++ {
 		a, started, werr := s.begin(ctx, verb)
@@ -84,7 +88,10 @@ func (s *Store) retry(ctx context.Context, verb string, once func(a *attempt) er
 		a.number, a.unsure = n, unsure
 		err = once(a)
 		if err != nil {
-			err = cause(a.ctx, err)
+			err = cause(a.ctx, quieten(err))
+		}
+		if err == nil || statusOf(err) != 0 {
+			s.answered.Store(true)
 		}
 		if !a.kept {
 			a.end()
@@ -111,7 +118,8 @@ func (s *Store) retry(ctx context.Context, verb string, once func(a *attempt) er
 				return unsure, fmt.Errorf("throttled for %s, %d attempts: %w", s.cfg.Retry.Throttle, n+1, err)
 			}
 		default:
-			if failed++; failed >= s.cfg.Retry.Attempts {
+			failed++
+			if failed >= s.cfg.Retry.Attempts || s.unanswered(began) {
 				return unsure, fmt.Errorf("%d attempts: %w", n+1, err)
 			}
 		}
@@ -120,4 +128,10 @@ func (s *Store) retry(ctx context.Context, verb string, once func(a *attempt) er
 		}
 		pause = min(2*pause, s.cfg.Retry.Max)
 	}
+}
+
+// unanswered reports that a store which has never answered has had its time.
+func (s *Store) unanswered(began time.Time) bool {
+	limit := s.cfg.Retry.Connect
+	return limit > 0 && !s.answered.Load() && time.Since(began) >= limit
 }

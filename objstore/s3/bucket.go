@@ -20,7 +20,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(translate(err), objstore.ErrNotFound) && !errors.Is(translate(err), ErrNoBucket) {
+	if err = translate(err); !errors.Is(err, objstore.ErrNotFound) && !errors.Is(err, ErrNoBucket) {
 		return fmt.Errorf("look for bucket %q: %w", s.cfg.Bucket, err)
 	}
 	in := &awss3.CreateBucketInput{Bucket: &s.cfg.Bucket}
@@ -32,7 +32,7 @@ func (s *Store) EnsureBucket(ctx context.Context) error {
 		return err
 	})
 	if err != nil && codeOf(err) != "BucketAlreadyOwnedByYou" {
-		return fmt.Errorf("create bucket %q: %w", s.cfg.Bucket, err)
+		return fmt.Errorf("create bucket %q: %w", s.cfg.Bucket, translate(err))
 	}
 	return nil
 }

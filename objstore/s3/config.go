@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -45,6 +47,10 @@ type Retry struct {
 	Base     time.Duration // first pause, doubled each time, with full jitter; 50 ms when 0
 	Max      time.Duration // longest pause; 5 s when 0
 	Stall    time.Duration // an attempt that moves no byte for so long is given up; 60 s when 0
+	// Connect is how long a store that has never answered is tried: it is
+	// probably not there. No limit of its own when 0, as suits who must ride
+	// out a restart.
+	Connect time.Duration
 }
 
 // Multipart uploads: from singlePut on an object is sent in parts, of at least
@@ -78,6 +84,9 @@ func (c Config) Validate() error {
 	case (c.AccessKey == "") != (c.SecretKey == ""):
 		return errors.New("s3: AccessKey and SecretKey belong together, one of them is empty")
 	}
+	if u, err := url.Parse(c.Endpoint); c.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return fmt.Errorf("s3: Endpoint %q is no URL of a store, such as http://127.0.0.1:9000", c.Endpoint)
+	}
 	return nil
 }
 
@@ -91,6 +100,8 @@ type Store struct {
 	metrics *objstore.Metrics
 	pace    *pace
 	sizes   sizes
+
+	answered atomic.Bool // by anything, ever
 }
 
 var _ objstore.Store = (*Store)(nil)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -17,6 +19,17 @@ import (
 // ErrNoBucket says that the bucket itself does not exist. It is not ErrNotFound: a wrong
 // bucket name must not look like a bucket without objects.
 var ErrNoBucket = errors.New("bucket does not exist")
+
+// What else keeps a store from being used at all, whatever is asked of it.
+var (
+	// ErrDenied: the store does not know the access key, or the secret is not
+	// its own, or it may not do this; or there are no keys to send.
+	ErrDenied = errors.New("access denied")
+	// ErrUnreachable: no answer came, from the name of the host on.
+	ErrUnreachable = errors.New("the store cannot be reached")
+	// ErrRegion: the bucket is in another region than requests are signed for.
+	ErrRegion = errors.New("wrong region")
+)
 
 // errStalled is the cause of an attempt that moved no byte for Retry.Stall.
 var errStalled = errors.New("no byte moved for too long")
@@ -42,7 +55,7 @@ type verdict struct {
 
 // judge tells what a failed attempt means; sent says that a request went out.
 func judge(err error, sent bool) verdict {
-	if errors.Is(err, errAgain) {
+	if errors.Is(err, errAgain) || hasNoKeys(err) {
 		return verdict{kind: final}
 	}
 	switch codeOf(err) {
@@ -96,8 +109,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-// translate gives the outcome that callers of a Store tell apart. The SDK's
-// error stays in the chain for whoever reads the message.
+// translate gives the outcome that callers of a Store tell apart. Where no
+// outcome says all, the SDK's error stays in the chain.
 func translate(err error) error {
 	var outcome error
 	switch code, status := codeOf(err), statusOf(err); {
@@ -107,10 +120,46 @@ func translate(err error) error {
 		outcome = objstore.ErrLost
 	case code == "NoSuchKey", code == "NotFound" && status == http.StatusNotFound: // the latter from HEAD, which has no body
 		outcome = objstore.ErrNotFound
+	case code == "AuthorizationHeaderMalformed", code == "PermanentRedirect", code == "IllegalLocationConstraintException", status == http.StatusMovedPermanently:
+		return &fault{ErrRegion, err}
+	case code == "RequestTimeTooSkewed":
+		return err // whatever the keys are
+	case code == "XAdminUserNotFound", // of versitygw, with 404
+		status == http.StatusUnauthorized, status == http.StatusForbidden, hasNoKeys(err):
+		return &fault{ErrDenied, err}
+	case status == 0 && (errors.Is(err, errStalled) || isNetwork(err) && !errors.Is(err, context.Canceled)):
+		return &fault{ErrUnreachable, err}
 	default:
 		return err
 	}
 	return fmt.Errorf("%w (%s)", outcome, brief(err))
+}
+
+// fault is an outcome with what led to it.
+type fault struct{ outcome, err error }
+
+func (f *fault) Error() string   { return fmt.Sprintf("%v (%v)", f.outcome, f.err) }
+func (f *fault) Unwrap() []error { return []error{f.outcome, f.err} }
+
+// hasNoKeys says that nothing was sent, for want of keys to sign it with.
+func hasNoKeys(err error) bool {
+	var op *smithy.OperationError
+	return errors.As(err, &op) && strings.HasPrefix(op.Err.Error(), "get identity: ")
+}
+
+// quiet is an SDK error without the noise around what it says: names of
+// operations, numbers of requests, whole URLs.
+type quiet struct{ err error }
+
+func (q *quiet) Error() string { return brief(q.err) }
+func (q *quiet) Unwrap() error { return q.err }
+
+// quieten leaves errors alone that are not the SDK's.
+func quieten(err error) error {
+	if !errors.As(err, new(*smithy.OperationError)) {
+		return err
+	}
+	return &quiet{err}
 }
 
 // brief is the part of an SDK error that says something.
@@ -122,8 +171,20 @@ func brief(err error) string {
 	if code := codeOf(err); code != "" {
 		return code
 	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err.Error()
+	}
 	if status := statusOf(err); status != 0 {
 		return fmt.Sprintf("status %d", status)
+	}
+	var op *smithy.OperationError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	var response *smithyhttp.ResponseError
+	if errors.As(err, &response) && response.Err != nil {
+		err = response.Err // there was none
 	}
 	return err.Error()
 }

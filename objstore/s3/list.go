@@ -42,7 +42,7 @@ func (s *Store) Dirs(ctx context.Context, prefix string) iter.Seq2[string, error
 	return func(yield func(string, error) bool) {
 		for page, err := range s.pages(ctx, prefix, "", true) {
 			if err != nil {
-				yield("", fmt.Errorf("list directories of %q: %w", prefix, err))
+				yield("", fmt.Errorf("list folders below %q: %w", prefix, err))
 				return
 			}
 			for _, p := range page.CommonPrefixes {
