@@ -46,8 +46,8 @@ type liveEntry struct {
 	created time.Time
 	chunk   *catalog.Chunk
 	at      int64 // the line's first byte in the chunk
-	size    int   // bytes of the line
-	line    int   // its number, from 1
+	size    int32 // bytes of the line
+	line    int32 // its number, from 1
 }
 
 // decides compares live rows of one id in the order in which a merge would take
@@ -94,7 +94,7 @@ func (q *ask) chunkTable(ctx context.Context, c catalog.Chunk) (*chunkTable, err
 				return
 			}
 			t.entries = append(t.entries, e)
-			size += int64(100 + len(e.id))
+			size += int64(80 + len(e.id))
 		})
 		if err != nil {
 			return nil, 0, err
@@ -135,7 +135,7 @@ func (q *ask) scanChunk(ctx context.Context, c catalog.Chunk, found func(liveEnt
 			return err
 		}
 		if row, reject := rowOf(key, l); reject == "" {
-			found(liveEntry{id: row.ID, created: row.CreatedAt, chunk: &c, at: l.Offset, size: len(l.Raw), line: l.Number})
+			found(liveEntry{id: row.ID, created: row.CreatedAt, chunk: &c, at: l.Offset, size: int32(len(l.Raw)), line: int32(l.Number)})
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (q *ask) liveRow(ctx context.Context, e liveEntry) (dataset.Row, error) {
 	if err != nil && err != io.EOF {
 		return dataset.Row{}, err
 	}
-	l.Number = e.line
+	l.Number = int(e.line)
 	row, reject := rowOf(e.chunk.Key(), l)
 	if err == io.EOF || reject != "" || row.ID != e.id {
 		return dataset.Row{}, fmt.Errorf("%w: line %d is not what it was (%s)", ErrDamaged, e.line, reject)

@@ -26,10 +26,10 @@ type EngineConfig struct {
 
 // The bounds of what an Engine keeps in memory.
 const (
-	headsBytes  = 32 << 20 // commit records
-	tablesBytes = 64 << 20 // frame tables: some 30 KB for a block of 50,000 rows
-	chunksBytes = 96 << 20 // tables of live chunks: some 140 bytes for a row
-	bodiesBytes = 64 << 20 // live chunks themselves
+	headsBytes  = 32 << 20  // commit records
+	tablesBytes = 64 << 20  // frame tables: some 30 KB for a block of 50,000 rows
+	chunksBytes = 192 << 20 // tables of live chunks: some 120 bytes for a row
+	bodiesBytes = 64 << 20  // live chunks themselves
 
 	annotatorsBytes = 4 << 20
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/siltstone-data/siltstone/catalog"
@@ -32,7 +33,7 @@ func (l *liveLane) bound(spot) (c Cursor, ok bool) { return c, false }
 func (l *liveLane) fill(_ context.Context, q *ask, from spot, n int) ([]laneRow, error) {
 	var mu sync.Mutex
 	var near []liveEntry
-	more := false
+	more, worst := false, "" // id behind which nothing is needed
 	err := q.each(len(l.v.chunks), func(ctx context.Context, i int) error {
 		c := l.v.chunks[i]
 		es, rows, err := q.nearChunk(ctx, l.v, c, from, l.down, n)
@@ -43,9 +44,15 @@ func (l *liveLane) fill(_ context.Context, q *ask, from spot, n int) ([]laneRow,
 		defer mu.Unlock()
 		l.v.rows[versionOf(c)] = rows
 		more = more || len(es) == n
-		if near = append(near, es...); len(near) > 64*n {
-			near = nearest(near, l.down, n)
-			more = true
+		if worst != "" {
+			i := sort.Search(len(es), func(i int) bool { return ordered(Cursor{ID: es[i].id}, Cursor{ID: worst}, l.down) > 0 })
+			more = more || i < len(es)
+			es = es[:i]
+		}
+		if near = append(near, es...); len(near) > 4*n+1000 {
+			if near = nearest(near, l.down, n); len(near) == n {
+				worst, more = near[n-1].id, true
+			}
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"encoding/json"
 
 	"github.com/siltstone-data/siltstone/dataset"
@@ -33,20 +34,16 @@ func newRenderer(columns []string, clip int) (*renderer, error) {
 
 // row gives the line of a row, which the caller may keep.
 func (r *renderer) row(row Row) json.RawMessage {
-	line := row.Raw
-	switch {
-	case r.cut != nil:
+	if r.cut != nil {
 		r.buf = r.cut.Append(r.buf[:0], row)
-		line = r.buf
-	default:
+	} else {
 		r.buf = appendWithBatch(r.buf[:0], row)
-		line = r.buf
 		r.note(row)
 	}
 	if r.clip > 0 {
-		return clip(make([]byte, 0, min(len(line), 64<<10)), line, r.clip)
+		return clip(make([]byte, 0, min(len(r.buf), 64<<10)), r.buf, r.clip)
 	}
-	return append(json.RawMessage(nil), line...)
+	return bytes.Clone(r.buf)
 }
 
 // note collects the columns of rows that are given whole.

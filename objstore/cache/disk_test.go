@@ -144,8 +144,10 @@ func TestTheFolderStaysWithinItsBound(t *testing.T) {
 		t.Errorf("%d bytes under a lower bound", size)
 	}
 	// What is too large for the cache is not kept, and is given all the same.
-	if !get(t, d, 1000, bound/4) || !get(t, d, 1000, bound/4) {
-		t.Error("a thing as large as the cache was kept")
+	for range 2 {
+		if !get(t, d, 1000, bound/4) {
+			t.Error("a thing as large as the cache was kept")
+		}
 	}
 }
 
@@ -247,8 +249,10 @@ func TestADiskThatCannotBeWrittenIsNoError(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "tmp")); err != nil {
 		t.Fatal(err)
 	}
-	if !get(t, d, 1, 100) || !get(t, d, 1, 100) {
-		t.Error("kept nowhere, and not loaded")
+	for range 2 {
+		if !get(t, d, 1, 100) {
+			t.Error("kept nowhere, and not loaded")
+		}
 	}
 }
 
@@ -411,7 +415,7 @@ func TestAProcessKilledWhileItWritesLeavesOnlyWholeEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
-		d := open(t, dir, 1<<20, nil)
+		d := open(t, dir, 64<<20, nil) // room for all, so that reading pushes nothing out
 		kept := 0
 		for n := range 1000 {
 			if !get(t, d, n, 20_000) {
