@@ -25,7 +25,7 @@ describe.runIf(built)("with a real siltstone", () => {
   beforeAll(async () => {
     if (pictures) mkdirSync(pictures, { recursive: true });
     [siltstone, browser] = await Promise.all([
-      Siltstone.up(["--demo"], "/x", pictures ? { MERGE_QUIET: "10s" } : {}),
+      Siltstone.up(["--demo"], "/x", pictures ? { MERGE_QUIET: "120s" } : {}),
       Browser.open({ deviceScaleFactor: pictures ? 2 : 1 }),
     ]);
   });
@@ -55,13 +55,15 @@ describe.runIf(built)("with a real siltstone", () => {
     await page.getByRole("link", { name: "greetings" }).click();
     await line(page, "hello").waitFor();
     await until(async () => (await page.locator(".live").innerText()).startsWith("Live"));
-    siltstone.put("greetings", "first", [`{"text":"good morning","n":9007199254740993,"e":1e400}`]);
+    const shell = siltstone.feed("greetings", "first");
+    shell.write(`{"text":"good morning","n":9007199254740993,"e":1e400}`);
     await line(page, "good morning").waitFor();
     const first = await page.locator(".body [role=row]").first().innerText();
     expect(first).toContain("good morning");
     expect(first).toContain("9007199254740993");
     expect(first).toContain("1e400");
     expect(await line(page, "good morning").getAttribute("class")).toContain("live-row");
+    await shell.end();
     // The merge takes the mark away and moves nothing.
     await until(async () => (await page.locator(".live-row").count()) === 0);
     expect(await line(page, "good morning").count()).toBe(1);
@@ -137,10 +139,12 @@ describe.runIf(built)("with a real siltstone", () => {
       await page.locator(".body [role=row]").first().waitFor();
       await until(async () => (await page.locator(".live").innerText()).startsWith("Live"));
       await until(async () => (await page.locator(".live-row").count()) === 0);
-      for (const text of additions) siltstone.put("jargon-file", `additions-${i}`, [text]);
+      const shell = siltstone.feed("jargon-file", `additions-${i}`);
+      for (const text of additions) shell.write(text);
       await line(page, "strata").first().waitFor();
       await line(page, "zombie").click();
       await page.locator(".prose").waitFor();
+      await until(async () => (await page.locator(".status").innerText()).includes("not merged yet"));
       await page.mouse.move(0, 0);
       await picture(`row-${colorScheme}`);
       expect(await axe(page)).toEqual([]);
@@ -150,6 +154,7 @@ describe.runIf(built)("with a real siltstone", () => {
       await page.getByLabel("Close (Esc)").click();
       await page.locator(".grid").evaluate((el) => el.scrollTo(0, 0));
       await picture(`phone-table-${colorScheme}`);
+      await shell.end();
     }
   });
 });

@@ -71,6 +71,20 @@ export class Siltstone {
     });
   }
 
+  /** A shell that goes on writing: each row is stored at once, and the run is not complete until the feed ends. */
+  feed(dataset: string, batch: string): { write(row: string): void; end(): Promise<void> } {
+    const args = ["--dir", this.dir, "put", dataset, "--batch", batch, "--chunk-rows", "1"];
+    const child = spawn(binary, args, { stdio: ["pipe", "ignore", "inherit"], env: this.env });
+    const gone = new Promise<void>((done) => child.once("exit", () => done()));
+    return {
+      write: (row) => void child.stdin?.write(`${row}\n`),
+      end: () => {
+        child.stdin?.end();
+        return gone;
+      },
+    };
+  }
+
   run(...args: string[]): string {
     return execFileSync(binary, ["--dir", this.dir, ...args], {
       env: this.env,
