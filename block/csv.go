@@ -57,6 +57,7 @@ type csvFile struct {
 	s     lineScanner
 	names [][]byte // as JSON, with the comma or brace before and the colon after
 	time  int      // column of _created_at, or -1
+	id    int      // column of id, or -1
 
 	record []byte
 	start  int // its first line
@@ -88,7 +89,7 @@ func (c *csvFile) header() error {
 		// Taken for one column, the whole file would be stored as nonsense.
 		return &HeaderError{Column: 1, Reason: fmt.Sprintf("the name is %q: the columns seem to stand between semicolons or tabs, and only commas are read", fields[0])}
 	}
-	c.time = -1
+	c.time, c.id = -1, -1
 	columns := map[string]int{}
 	for i, name := range fields {
 		switch first, twice := columns[name]; {
@@ -103,6 +104,8 @@ func (c *csvFile) header() error {
 			return &HeaderError{Column: i + 1, Reason: fmt.Sprintf("the name %q is not valid UTF-8", name)}
 		case name == dataset.CreatedAtColumn:
 			c.time = i
+		case name == dataset.IDColumn:
+			c.id = i
 		}
 		columns[name] = i + 1
 		quoted, err := jsontext.AppendQuote(nil, name)
@@ -134,6 +137,9 @@ func (c *csvFile) next() ([]byte, error) {
 	for i, f := range fields {
 		if i == c.time && f == "" {
 			continue
+		}
+		if i == c.id && f == "" {
+			return nil, &LineError{c.start, "the id is empty; give every record one, or leave the whole column out and all get one"}
 		}
 		if len(c.out) > 1 {
 			c.out = append(c.out, ',')

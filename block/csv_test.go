@@ -58,6 +58,10 @@ func TestCSVRecordsBecomeRowsOfStrings(t *testing.T) {
 		"a line break in a name": {"id,\"a\r\nb\"\n1,2\n", []string{`{"id":"1","a\r\nb":"2"}`}},
 		"lines that end with CR alone": {"id,a\r1,x\r2,y\r", []string{
 			`!header: column 2: it has a carriage return; make lines end with \n first (tr '\r' '\n')`}},
+		"an empty id": {"a,id\nx,\ny,1\n,\n", []string{
+			"!line 2: the id is empty; give every record one, or leave the whole column out and all get one",
+			`{"a":"y","id":"1"}`,
+			"!line 4: the id is empty; give every record one, or leave the whole column out and all get one"}},
 		"semicolons": {"id;a\n1;x\n", []string{
 			`!header: column 1: the name is "id;a": the columns seem to stand between semicolons or tabs, and only commas are read`}},
 		"tabs": {"id\ta\n1\tx\n", []string{
