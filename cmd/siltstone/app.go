@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -27,6 +28,7 @@ type app struct {
 	stdout, stderr io.Writer
 	log            *slog.Logger
 	registry       *prometheus.Registry
+	oneShot        bool           // reads once, and gives a store up soon that never answers
 	store          objstore.Store // nil for commands without one
 
 	bus *bus.Bus // opened by connect
@@ -34,6 +36,13 @@ type app struct {
 
 // storeless are the commands that run without a configured store.
 var storeless = map[string]bool{"up": true, "version": true, "viewer": true /* of bench */}
+
+// oneShot are the commands that only read, with somebody waiting. Writers and
+// services ride out a restart of the store.
+var oneShot = map[string]bool{"ls": true, "describe": true, "export": true, "verify": true, "doctor": true}
+
+// connectWithin is how long such a command tries a store that never answers.
+const connectWithin = 3 * time.Second
 
 func newApp(c cli, command string, stdin io.Reader, stdout, stderr io.Writer) (*app, error) {
 	dir, err := absolute(c.Dir)
@@ -57,6 +66,7 @@ func newApp(c cli, command string, stdin io.Reader, stdout, stderr io.Writer) (*
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		log:      newLogger(set, stderr),
 		registry: prometheus.NewRegistry(),
+		oneShot:  oneShot[command],
 	}
 	if storeless[command] {
 		return a, nil
@@ -77,9 +87,13 @@ func newLogger(s settings, w io.Writer) *slog.Logger {
 
 // openStore makes the client of the configured store; it sends nothing yet.
 func (a *app) openStore(ctx context.Context) error {
+	var retry s3.Retry
+	if a.oneShot {
+		retry.Connect = connectWithin
+	}
 	client, err := s3.Open(ctx, s3.Config{
 		Bucket: a.Bucket, Endpoint: a.Endpoint, Region: a.Region,
-		AccessKey: a.AccessKey, SecretKey: a.SecretKey, SessionToken: a.SessionToken,
+		AccessKey: a.AccessKey, SecretKey: a.SecretKey, SessionToken: a.SessionToken, Retry: retry,
 	}, a.log, a.registry)
 	if err != nil {
 		return err

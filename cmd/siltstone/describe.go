@@ -12,8 +12,8 @@ import (
 )
 
 type describeCmd struct {
-	Dataset string `arg:"" help:"Dataset to describe."`
-	Batch   string `help:"Only this batch." placeholder:"B"`
+	Dataset string  `arg:"" help:"Dataset to describe."`
+	Batch   *string `help:"Only this batch." placeholder:"B"`
 }
 
 // Help shows an example.
@@ -72,7 +72,7 @@ func describe(ctx context.Context, a *app, id dataset.BatchID) (batchDescription
 	if err != nil {
 		return batchDescription{}, err
 	}
-	head, err := catalog.ReadHead(ctx, a.store, id)
+	head, err := catalog.FindRecord(ctx, a.store, id)
 	if err != nil {
 		return batchDescription{}, err
 	}
@@ -112,13 +112,13 @@ func describe(ctx context.Context, a *app, id dataset.BatchID) (batchDescription
 func (d batchDescription) print(a *app) error {
 	w := a.stdout
 	fmt.Fprintf(w, "%s/%s\n", d.Dataset, d.Batch)
-	fmt.Fprintf(w, "  rows           %d in %d blocks, %s (%s of JSON)\n", d.Rows, d.Blocks, size(d.Bytes), size(d.RawBytes))
-	fmt.Fprintf(w, "  live           %d chunks, %s\n", d.LiveChunks, size(d.LiveBytes))
+	fmt.Fprintf(w, "  rows           %d in %s, %s (%s of JSON)\n", d.Rows, count(d.Blocks, "block"), size(d.Bytes), size(d.RawBytes))
+	fmt.Fprintf(w, "  live           %s, %s\n", count(d.LiveChunks, "chunk"), size(d.LiveBytes))
 	fmt.Fprintf(w, "  generation     %d, %s\n", d.Generation, ago(d.UpdatedAt))
-	fmt.Fprintf(w, "  deduplication  %s; %d duplicates dropped\n", d.deduplication(), d.Duplicates)
-	fmt.Fprintf(w, "  kept out       %d rejected lines, %d id conflicts\n", d.Rejected, d.IDConflicts)
+	fmt.Fprintf(w, "  deduplication  %s; %s dropped\n", d.deduplication(), count(d.Duplicates, "duplicate"))
+	fmt.Fprintf(w, "  kept out       %s, %s\n", count(d.Rejected, "rejected line"), count(d.IDConflicts, "id conflict"))
 	for _, r := range d.Runs {
-		fmt.Fprintf(w, "  run %s     %s, %d rows in %d chunks, by %s\n", r.Run, r.State, r.Rows, r.Chunks, r.Writer)
+		fmt.Fprintf(w, "  run %s     %s, %s in %s, by %s\n", r.Run, r.State, count(r.Rows, "row"), count(r.Chunks, "chunk"), r.Writer)
 	}
 	return nil
 }

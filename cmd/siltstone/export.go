@@ -92,7 +92,7 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	case errors.Is(err, dataset.ErrNotMerged) && (c.Live || res.LiveRows == 0 && res.LiveRowsExact):
 		return fmt.Errorf("%w; `siltstone merge %s` does it", err, c.Dataset)
 	case errors.Is(err, dataset.ErrNotMerged):
-		return fmt.Errorf("%w: %s are live; add --live, or `siltstone merge %s` first", err, res.liveRows(), c.Dataset)
+		return fmt.Errorf("%w: %s %s live; add --live, or `siltstone merge %s` first", err, res.liveRows(), are(res.LiveRows), c.Dataset)
 	case err != nil && c.Output != "":
 		return fmt.Errorf("%w (%s was not written)", err, c.Output)
 	case err != nil:
@@ -208,7 +208,7 @@ func (c *exportCmd) tell(a *app, res exportResult, missing []string) error {
 		}
 	}
 	if res.Rejected > 0 {
-		fmt.Fprintf(a.stderr, "siltstone: %d lines of live chunks are no rows and were left out\n", res.Rejected)
+		fmt.Fprintf(a.stderr, "siltstone: left out %s of live chunks that could not be read as rows\n", count(res.Rejected, "line"))
 	}
 	if a.json {
 		w := *a
@@ -221,10 +221,10 @@ func (c *exportCmd) tell(a *app, res exportResult, missing []string) error {
 		fmt.Fprintf(a.stderr, "siltstone: %s not merged yet and left out; --live adds them\n", res.liveRows())
 	}
 	if res.ForeignBatches > 0 {
-		fmt.Fprintf(a.stderr, "siltstone: %d batches of another tool are not adopted yet and left out; `siltstone merge %s` does it\n", res.ForeignBatches, c.Dataset)
+		fmt.Fprintf(a.stderr, "siltstone: %s of another tool not adopted yet and left out; `siltstone merge %s` does it\n", count(res.ForeignBatches, "batch"), c.Dataset)
 	}
 	if c.Output != "" {
-		fmt.Fprintf(a.stderr, "%d rows in %s\n", res.Rows, c.Output)
+		fmt.Fprintf(a.stderr, "%s in %s\n", count(res.Rows, "row"), c.Output)
 	}
 	return nil
 }
@@ -232,9 +232,9 @@ func (c *exportCmd) tell(a *app, res exportResult, missing []string) error {
 // liveRows counts them for people.
 func (r exportResult) liveRows() string {
 	if r.LiveRowsExact {
-		return fmt.Sprintf("%d rows", r.LiveRows)
+		return count(r.LiveRows, "row")
 	}
-	return fmt.Sprintf("at least %d rows", r.LiveRows)
+	return "at least " + count(r.LiveRows, "row")
 }
 
 // closedPipe reports that whoever read the output is gone.

@@ -95,8 +95,8 @@ func TestExportWritesStoredLinesAndSaysWhatIsLeftOut(t *testing.T) {
 	e.wants(t, exportCmd{}, `{"id":"a","t":"=1"}`+"\n"+`{"id":"b", "x" : 1.0}`+"\n", "2 rows not merged yet")
 	e.wants(t, exportCmd{Live: true, Columns: []string{"x", "_batch"}},
 		`{"id":"a","_batch":"b"}`+"\n"+`{"id":"b","x":1.0,"_batch":"b"}`+"\n"+`{"id":"c","_batch":"b"}`+"\n"+`{"id":"d","_batch":"b"}`+"\n",
-		"1 lines of live chunks are no rows")
-	e.wants(t, exportCmd{Live: true, Format: "csv"}, "id,_created_at,t,x\na,,'=1,\nb,,,1.0\nc,,,\nd,,,\n", "no rows")
+		"1 line of live chunks that could not be read")
+	e.wants(t, exportCmd{Live: true, Format: "csv"}, "id,_created_at,t,x\na,,'=1,\nb,,,1.0\nc,,,\nd,,,\n", "1 line of live chunks")
 	for n, want := range []string{"", `{"id":"a","t":"=1"}` + "\n"} {
 		limit := int64(n)
 		e.wants(t, exportCmd{Limit: &limit, Batch: []string{"b"}}, want, "not merged")
@@ -113,7 +113,7 @@ func TestExportEndsWithTheCodeOfWhatHappened(t *testing.T) {
 		code int
 		says string
 	}{
-		{exportCmd{}, exitFailed, "1 rows are live; add --live"},
+		{exportCmd{}, exitFailed, "1 row is live; add --live"},
 		{exportCmd{Dataset: "dd"}, exitFailed, `did you mean "d"?`},
 		{exportCmd{Batch: []string{"x"}, Live: true}, exitFailed, `did you mean "b"?`},
 		{exportCmd{Dataset: "a/b"}, exitUsage, "must not contain /"},
@@ -285,7 +285,7 @@ func TestExportSaysWhatAnotherToolHasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hint = "`siltstone merge d` does it"
-	if code := e.export(t, exportCmd{}); code != 0 || !strings.Contains(e.errs.String(), "1 batches of another tool") || !strings.Contains(e.errs.String(), hint) {
+	if code := e.export(t, exportCmd{}); code != 0 || !strings.Contains(e.errs.String(), "1 batch of another tool") || !strings.Contains(e.errs.String(), hint) {
 		t.Errorf("%d %s", code, e.errs.String())
 	}
 	for _, c := range []exportCmd{{Live: true}, {Batch: []string{"old"}}} {

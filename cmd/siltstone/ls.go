@@ -94,7 +94,7 @@ func (c *lsCmd) batches(ctx context.Context, a *app) error {
 }
 
 func batchLines(ctx context.Context, a *app, name string) ([]batchLine, error) {
-	ids, err := batchesOf(ctx, a, name, "")
+	ids, err := batchesOf(ctx, a, name, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +125,14 @@ func batchLines(ctx context.Context, a *app, name string) ([]batchLine, error) {
 
 // batchesOf gives the batches of a dataset, or the one named, and says so when
 // there is no such thing.
-func batchesOf(ctx context.Context, a *app, name, only string) ([]dataset.BatchID, error) {
+func batchesOf(ctx context.Context, a *app, name string, only *string) ([]dataset.BatchID, error) {
 	if err := dataset.CheckDataset(name); err != nil {
 		return nil, exit(exitUsage, err)
+	}
+	if only != nil { // the empty name is not all of them
+		if err := dataset.CheckBatch(*only); err != nil {
+			return nil, exit(exitUsage, err)
+		}
 	}
 	ids, err := catalog.Batches(ctx, a.store, name)
 	if err != nil {
@@ -136,15 +141,15 @@ func batchesOf(ctx context.Context, a *app, name, only string) ([]dataset.BatchI
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("no dataset %q (siltstone ls shows what there is)", name)
 	}
-	if only == "" {
+	if only == nil {
 		return ids, nil
 	}
 	for _, id := range ids {
-		if id.Batch == only {
+		if id.Batch == *only {
 			return []dataset.BatchID{id}, nil
 		}
 	}
-	return nil, fmt.Errorf("no batch %q in dataset %q (siltstone ls %s shows what there is)", only, name, name)
+	return nil, fmt.Errorf("no batch %q in dataset %q (siltstone ls %s shows what there is)", *only, name, name)
 }
 
 // table prints rows for people, or one JSON object per line with --json.

@@ -108,7 +108,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitUsage
 	}
 	defer a.close()
-	err = cmd.Run(ctx, a)
+	err = a.explain(cmd.Run(ctx, a))
 	var coded *exitError
 	if err != nil && ctx.Err() != nil && !errors.As(err, &coded) {
 		err = exit(exitInterrupted, err)

@@ -55,14 +55,17 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 			fmt.Fprintf(a.stderr, "%s: nothing to do, generation %d\n", id, res.Generation)
 			continue
 		}
-		fmt.Fprintf(a.stderr, "%s: generation %d, %d rows added from %d chunks, %d duplicates, %d rejected, %d id conflicts\n",
-			id, res.Generation, res.Added, res.Chunks, res.Duplicates, res.Rejected, res.IDConflicts)
+		fmt.Fprintf(a.stderr, "%s: generation %d, %s added from %s, %s, %d rejected, %s\n", id, res.Generation,
+			count(res.Added, "row"), count(res.Chunks, "chunk"), count(res.Duplicates, "duplicate"), res.Rejected, count(res.IDConflicts, "id conflict"))
 	}
 	return nil
 }
 
 // targets gives the batches that DATASET or DATASET/BATCH names.
 func targets(ctx context.Context, a *app, target string) ([]dataset.BatchID, error) {
-	name, batch, _ := strings.Cut(target, "/")
-	return batchesOf(ctx, a, name, batch)
+	name, batch, one := strings.Cut(target, "/")
+	if !one {
+		return batchesOf(ctx, a, name, nil)
+	}
+	return batchesOf(ctx, a, name, &batch)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -195,8 +196,26 @@ func (p *put) file(ctx context.Context, name string) error {
 		if p.rejected <= badLinesShown {
 			fmt.Fprintf(p.app.stderr, "%s: %s\n", in.Where(line), reject)
 		}
+		if hint := notJSON(in, line); hint != "" {
+			fmt.Fprintf(p.app.stderr, "siltstone: %s\n", hint)
+		}
 	}
 	return nil
+}
+
+// notJSON says what to do about a file whose first line is that of a table: all
+// others will be bad too.
+func notJSON(in *producers.Input, line producers.Line) string {
+	text := bytes.TrimSpace(line.Raw)
+	switch {
+	case in.Format() != producers.NDJSON || line.Number != 1 || len(text) == 0 || strings.IndexByte("{[\"}]", text[0]) >= 0:
+		return ""
+	case bytes.IndexByte(text, '\t') >= 0, bytes.IndexByte(text, ';') >= 0:
+		return "this looks like a table with tabs or semicolons; CSV with commas can be read (--format csv)"
+	case bytes.IndexByte(text, ',') >= 0:
+		return "this looks like CSV: did you mean --format csv?"
+	}
+	return ""
 }
 
 // see looks in a stored row for the columns of --dedup that none has had.
@@ -227,7 +246,7 @@ func (p *put) giveUp(ctx context.Context, err error) error {
 // report tells people what is stored.
 func (p *put) report(res producers.Result) {
 	if more := p.rejected - badLinesShown; more > 0 && !p.cmd.Strict {
-		fmt.Fprintf(p.app.stderr, "… and %d more bad lines\n", more)
+		fmt.Fprintf(p.app.stderr, "… and %s\n", count(more, "more bad line"))
 	}
 	if res.Rows > 0 {
 		for _, name := range p.unseen {
@@ -235,30 +254,31 @@ func (p *put) report(res producers.Result) {
 		}
 	}
 	if !p.app.json {
-		fmt.Fprintf(p.app.stderr, "%s/%s: %d rows stored in %d chunks (%d bytes) by run %s\n",
-			res.Dataset, res.Batch, res.Rows, res.Chunks, res.Bytes, res.Run)
+		fmt.Fprintf(p.app.stderr, "%s/%s: %s stored in %s (%s) by run %s\n",
+			res.Dataset, res.Batch, count(res.Rows, "row"), count(res.Chunks, "chunk"), count(res.Bytes, "byte"), res.Run)
 	}
 }
 
 // outcome picks the error that says most, and the exit code.
 func (p *put) outcome(ctx context.Context, res producers.Result, err, closeErr error) error {
+	stored := fmt.Sprintf("%s %s stored", count(res.Rows, "row"), are(res.Rows))
 	switch {
 	case closeErr != nil:
 		return closeErr // after an error of Write it is the same, with the final numbers
 	case errors.Is(err, errBadLine):
-		return exit(exitFailed, fmt.Errorf("%w; --strict stops here, %d rows are stored", err, res.Rows))
+		return exit(exitFailed, fmt.Errorf("%w; --strict stops here, %s", err, stored))
 	case err != nil && ctx.Err() != nil:
 		upTo := "nothing of the input was read"
 		if p.in != nil {
 			upTo = "the input was read up to " + p.in.Where(p.last)
 		}
-		return exit(exitInterrupted, fmt.Errorf("interrupted: %d rows are stored, %s", res.Rows, upTo))
+		return exit(exitInterrupted, fmt.Errorf("interrupted: %s, %s", stored, upTo))
 	case err != nil:
 		return err
 	case p.unread > 0:
-		return exit(exitFailed, fmt.Errorf("%d of %d inputs could not be read to the end; %d rows are stored", p.unread, len(p.cmd.Files), res.Rows))
+		return exit(exitFailed, fmt.Errorf("%d of %s could not be read to the end; %s", p.unread, count(len(p.cmd.Files), "input"), stored))
 	case p.rejected > 0:
-		return exit(exitPartial, fmt.Errorf("%d bad lines were kept out; %d rows are stored", p.rejected, res.Rows))
+		return exit(exitPartial, fmt.Errorf("kept out %s; %s", count(p.rejected, "bad line"), stored))
 	}
 	return nil
 }

@@ -122,6 +122,27 @@ func TestPutKeepsBadLinesOutAndSaysWhereTheyAre(t *testing.T) {
 	}
 }
 
+func TestPutSaysOnceThatAFileIsATable(t *testing.T) {
+	for name, c := range map[string]struct{ file, content, hint string }{
+		"tabs":               {"x.tsv", "id\ttext\n1\tone\n2\ttwo\n", "a table with tabs or semicolons"},
+		"semicolons":         {"x.txt", "id;text\n1;one\n", "a table with tabs or semicolons"},
+		"commas":             {"x.txt", "id,text\n1,one\n2,two\n", "did you mean --format csv?"},
+		"a bad first line":   {"x.jsonl", `{"a":1,"b":}` + "\n{}\n", ""},
+		"a bad second line":  {"x.jsonl", "{}\nid,text\n", ""},
+		"an array":           {"x.json", `["a","b"]` + "\n", ""},
+		"said to be CSV":     {"x.csv", "id,text\n1,one,\n", ""},
+		"prose, not a table": {"x.txt", "hello\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := runPut(t.Context(), t, mem.New(), nil, putCmd{Files: []string{file(t, c.file, c.content)}})
+			n := strings.Count(got.stderr, "--format csv")
+			if c.hint == "" && n != 0 || c.hint != "" && (n != 1 || !strings.Contains(got.stderr, c.hint)) || got.code != exitPartial {
+				t.Errorf("exit %d: %s", got.code, got.stderr)
+			}
+		})
+	}
+}
+
 func TestPutNamesTheColumnThatIsReserved(t *testing.T) {
 	got := runPut(t.Context(), t, mem.New(), strings.NewReader("{\"a\":1}\n{\"_silt_raw\":1}\n"), putCmd{})
 	if got.code != exitPartial || !strings.Contains(got.stderr, `stdin:2: the name "_silt_raw" is reserved; rename that column`) {

@@ -47,12 +47,12 @@ func (c *verifyCmd) Run(ctx context.Context, a *app) error {
 		for _, n := range rep.Notes {
 			fmt.Fprintf(a.stdout, "note     %s: %s\n", n.Key, n.What)
 		}
-		fmt.Fprintf(a.stdout, "%s: generation %d, %d rows in %d blocks, %d live chunks, %d problems\n",
-			id, rep.Generation, rep.Rows, rep.Blocks, rep.LiveChunks, len(rep.Problems))
+		fmt.Fprintf(a.stdout, "%s: generation %d, %s in %s, %s, %s\n", id, rep.Generation,
+			count(rep.Rows, "row"), count(rep.Blocks, "block"), count(rep.LiveChunks, "live chunk"), count(len(rep.Problems), "problem"))
 	}
 	bar.Done()
 	if problems > 0 {
-		return exit(exitFailed, fmt.Errorf("%d problems found", problems))
+		return exit(exitFailed, fmt.Errorf("%s found", count(problems, "problem")))
 	}
 	return nil
 }
