@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/siltstone-data/siltstone/catalog"
@@ -20,17 +21,18 @@ type guard struct {
 	batch dataset.BatchID
 
 	mu      sync.Mutex
-	record  catalog.Record    // the present one
-	records map[int64][]byte  // the bytes of all, by generation
-	commits map[string]bool   // their commit ids
-	named   map[string]string // SHA-256 by path, of every file that a record ever named
+	record  catalog.Record             // the present one
+	records map[int64][]byte           // the bytes of all, by generation
+	commits map[string]bool            // their commit ids
+	named   map[string]string          // SHA-256 by path, of every file that a record ever named
+	lines   map[string][]catalog.Chunk // the chunks that have, or had, a line
 	broken  error
 }
 
 var errBroken = errors.New("a promise is broken")
 
 func newGuard(s objstore.Store, b dataset.BatchID) *guard {
-	return &guard{Store: s, batch: b, records: map[int64][]byte{}, commits: map[string]bool{}, named: map[string]string{}}
+	return &guard{Store: s, batch: b, records: map[int64][]byte{}, commits: map[string]bool{}, named: map[string]string{}, lines: map[string][]catalog.Chunk{}}
 }
 
 // inherit says that another tool's manifest lies in the record's place.
@@ -58,6 +60,18 @@ func (g *guard) breach() error {
 	return g.broken
 }
 
+// absorbed gives the lines that lie in chunks which the record has absorbed, and
+// in no other.
+func (g *guard) absorbed() map[string]bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := map[string]bool{}
+	for line, chunks := range g.lines {
+		out[line] = !slices.ContainsFunc(chunks, func(c catalog.Chunk) bool { return !g.record.Absorbed(c) })
+	}
+	return out
+}
+
 // note keeps the first of the breaches that a write made.
 func (g *guard) note(key string, format string, args ...any) {
 	if g.broken == nil {
@@ -75,7 +89,7 @@ func (g *guard) Put(ctx context.Context, key string, body []byte, c objstore.Con
 	}
 	info, err := g.Store.Put(ctx, key, body, c)
 	if err == nil {
-		g.wrote(ctx, key, before, body)
+		g.wrote(ctx, key, before, body, info.ETag)
 	}
 	return info, err
 }

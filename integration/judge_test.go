@@ -23,6 +23,9 @@ func (l *ledger) check(d due, seen []query.Row, now func() ([]query.Row, error))
 		if l.written(r) < 0 {
 			return fmt.Errorf("%w: nobody wrote %s", errBroken, r.Raw)
 		}
+		if r.Live && d.absorbed[string(r.Raw)] {
+			return fmt.Errorf("%w: the chunk of %s was absorbed, and it is live", errBroken, r.Raw)
+		}
 	}
 	lost := l.missing(d, seen)
 	if len(lost) > 0 && now != nil && len(l.columns()) > 0 {
@@ -46,30 +49,16 @@ func (l *ledger) check(d due, seen []query.Row, now func() ([]query.Row, error))
 }
 
 // steady checks, where the list in force never changes, that what was merged
-// stays as it is, and that a row which was dropped does not come back.
+// stays as it is.
 func (l *ledger) steady(d due, seen []query.Row) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	given := map[string]bool{}
 	for _, r := range seen {
-		raw := string(r.Raw)
-		given[raw] = true
-		if was, ok := d.merged[r.ID]; ok && was != raw {
-			return fmt.Errorf("%w: %s was merged and is %s now", errBroken, was, raw)
-		}
-		if r.Live && d.shown[raw] {
-			return fmt.Errorf("%w: %s was dropped, and is there again", errBroken, raw)
+		if was, ok := d.merged[r.ID]; ok && was != string(r.Raw) {
+			return fmt.Errorf("%w: %s was merged and is %s now", errBroken, was, r.Raw)
 		}
 		if !r.Live {
-			l.merged[r.ID] = raw
-		}
-		if _, ok := l.shown[raw]; !ok {
-			l.shown[raw] = false
-		}
-	}
-	for raw := range d.shown {
-		if !given[raw] {
-			l.shown[raw] = true
+			l.merged[r.ID] = string(r.Raw)
 		}
 	}
 	return nil

@@ -22,7 +22,6 @@ type ledger struct {
 	mu      sync.Mutex
 	acks    map[simRow]bool
 	merged  map[string]string // rows that a read found merged, by id
-	shown   map[string]bool   // rows that a read gave, as stored: true if a later one did not
 	digests map[string]dataset.Digest
 }
 
@@ -45,7 +44,7 @@ func newLedger(rnd *rand.Rand) *ledger {
 	lists := all[rnd.IntN(len(all))]
 	return &ledger{
 		lists: lists, opinions: slices.Clone(lists),
-		acks: map[simRow]bool{}, merged: map[string]string{}, shown: map[string]bool{}, digests: map[string]dataset.Digest{},
+		acks: map[simRow]bool{}, merged: map[string]string{}, digests: map[string]dataset.Digest{},
 	}
 }
 
@@ -130,16 +129,16 @@ func (l *ledger) constant() bool {
 }
 
 // due is what a read must show: what is acknowledged when it begins, and what
-// earlier reads gave.
+// an earlier read found merged; and what it must not, as live rows.
 type due struct {
-	rows   []simRow
-	merged map[string]string
-	shown  map[string]bool
+	rows     []simRow
+	merged   map[string]string
+	absorbed map[string]bool
 }
 
 func (l *ledger) due() due {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	rows := slices.SortedFunc(maps.Keys(l.acks), func(a, b simRow) int { return strings.Compare(a.line, b.line) })
-	return due{rows, maps.Clone(l.merged), maps.Clone(l.shown)}
+	return due{rows: rows, merged: maps.Clone(l.merged)}
 }

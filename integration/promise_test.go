@@ -14,7 +14,7 @@ import (
 )
 
 // wrote judges a write that has taken effect.
-func (g *guard) wrote(ctx context.Context, key string, before, body []byte) {
+func (g *guard) wrote(ctx context.Context, key string, before, body []byte, etag string) {
 	switch k := dataset.ParseKey(key); k.Kind {
 	case dataset.KindCommit:
 		g.committed(ctx, key, before, body)
@@ -29,6 +29,9 @@ func (g *guard) wrote(ctx context.Context, key string, before, body []byte) {
 	case dataset.KindChunk:
 		if before != nil && !bytes.Equal(before, body) {
 			g.note(key, "the chunk's name stands for other bytes")
+		}
+		for line := range strings.SplitSeq(strings.TrimSuffix(string(body), "\n"), "\n") {
+			g.lines[line] = append(g.lines[line], catalog.Chunk{Batch: g.batch, Run: k.Run, Number: k.Number, ETag: etag})
 		}
 	case dataset.KindRun:
 		if b, a := parseRun(before), parseRun(body); before != nil && (b.Writer != a.Writer || b.State != catalog.RunOpen && !bytes.Equal(before, body)) {

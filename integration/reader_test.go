@@ -109,7 +109,9 @@ func (s *simulation) due() due {
 	if s.guard.present().Generation > 0 {
 		s.ledger.acknowledge(s.ledger.inherited...)
 	}
-	return s.ledger.due()
+	d := s.ledger.due()
+	d.absorbed = s.guard.absorbed()
+	return d
 }
 
 // judge compares what a read gave with what it had to.
