@@ -236,6 +236,12 @@ func TestABatchThatHasLostItsRecordIsDamaged(t *testing.T) {
 				t.Errorf("%+v: %v, %v", o, rows, err)
 			}
 		}
+		for _, names := range [][]string{nil, {"x"}} {
+			p, err := b.engine(false).Page(t.Context(), query.PageRequest{Dataset: "d", Batches: names, Limit: 10})
+			if len(p.Rows) > 0 || !errors.Is(err, query.ErrDamaged) {
+				t.Errorf("a page of %v: %v, %v", names, p.Rows, err)
+			}
+		}
 	}
 	t.Run("nothing is live", look)
 	b.chunk("x", 7, line("z"))
