@@ -113,7 +113,7 @@ func (s *scene) run() error {
 	free := memKV{func(context.Context) error { return nil }, s.bucket}
 	if s.lossy {
 		r := consumers.NewReconciler(&leader{}, free, s.sched.Store(), consumers.ReconcilerConfig{}, nil, nil)
-		time.Sleep(time.Hour) // by the clock of the bubble
+		<-time.After(time.Hour) // by the clock of the bubble
 		if err := r.Pass(s.t.Context()); err != nil {
 			return err
 		}
