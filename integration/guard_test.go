@@ -60,16 +60,25 @@ func (g *guard) breach() error {
 	return g.broken
 }
 
-// absorbed gives the lines that lie in chunks which the record has absorbed, and
-// in no other.
-func (g *guard) absorbed() map[string]bool {
+// absorbed counts the chunks of each line that lies in chunks which the record
+// has absorbed, and in no other.
+func (g *guard) absorbed() map[string]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	out := map[string]bool{}
+	out := map[string]int{}
 	for line, chunks := range g.lines {
-		out[line] = !slices.ContainsFunc(chunks, func(c catalog.Chunk) bool { return !g.record.Absorbed(c) })
+		if !slices.ContainsFunc(chunks, func(c catalog.Chunk) bool { return !g.record.Absorbed(c) }) {
+			out[line] = len(chunks)
+		}
 	}
 	return out
+}
+
+// chunks counts the chunks that have, or had, a line.
+func (g *guard) chunks(line string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.lines[line])
 }
 
 // note keeps the first of the breaches that a write made.

@@ -23,7 +23,7 @@ func (l *ledger) check(d due, seen []query.Row, now func() ([]query.Row, error))
 		if l.written(r) < 0 {
 			return fmt.Errorf("%w: nobody wrote %s", errBroken, r.Raw)
 		}
-		if r.Live && d.absorbed[string(r.Raw)] {
+		if r.Live && d.absorbed[string(r.Raw)] > 0 {
 			return fmt.Errorf("%w: the chunk of %s was absorbed, and it is live", errBroken, r.Raw)
 		}
 	}

@@ -133,7 +133,7 @@ func (l *ledger) constant() bool {
 type due struct {
 	rows     []simRow
 	merged   map[string]string
-	absorbed map[string]bool
+	absorbed map[string]int // by line, the chunks that had it
 }
 
 func (l *ledger) due() due {
