@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -284,14 +285,14 @@ func TestAChunkLeavesTheCatalogAfterTheGenerationThatAbsorbedIt(t *testing.T) {
 	wg.Wait()
 }
 
-// hooked lets something happen before a key is created.
+// hooked lets something happen before a chunk is entered.
 type hooked struct {
 	*bus.KV
 	create func()
 }
 
 func (h *hooked) Create(ctx context.Context, key string, v []byte) (uint64, error) {
-	if do := h.create; do != nil {
+	if do := h.create; do != nil && strings.HasPrefix(key, "chunk.") {
 		h.create = nil
 		do()
 	}
@@ -346,6 +347,30 @@ func TestRowsStayKnownWhenOnlyTheStoreTellsAgain(t *testing.T) {
 	want := fmt.Sprintf("%s %s %d bytes 7 rows", e.Key, e.ETag, e.Bytes)
 	if diff := cmp.Diff(want, catalogText(t, w.kv, true)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// An older tool may use a chunk's name again.
+func TestRowsAreThoseOfTheVersionThatIsThere(t *testing.T) {
+	w := newWorld(t)
+	c := consumers.NewCataloger(nil, w.kv, w.store, consumers.CatalogerConfig{}, nil)
+	rows := func(events ...dataset.Event) string {
+		for _, e := range events {
+			if err := c.Handle(t.Context(), e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return catalogText(t, w.kv, true)
+	}
+	first := chunk(t, w.store, own, "a1b2c3", 0, 1)
+	second := chunk(t, w.store, own, "a1b2c3", 0, 3)
+	if got := rows(second, first); !strings.HasSuffix(got, " 3 rows") {
+		t.Errorf("the event of an earlier version came last: %s", got)
+	}
+	third := chunk(t, w.store, own, "a1b2c3", 0, 2)
+	third.Rows = nil // the store tells
+	if got := rows(third); strings.Contains(got, "rows") {
+		t.Errorf("nobody knows the rows of this version: %s", got)
 	}
 }
 

@@ -260,6 +260,22 @@ func TestAChunkThatIsMergedDuringTheListingDoesNotComeBack(t *testing.T) {
 	}
 }
 
+func TestAChunkThatIsMergedWhileTheReconcilerEntersItDoesNotStay(t *testing.T) {
+	w := newWorld(t)
+	open(t, w.store, own, "a1b2c3", catalog.RunOpen, nil)
+	chunk(t, w.store, own, "a1b2c3", 0, 1)
+	kv := &hooked{KV: w.kv}
+	kv.create = func() { w.catalogue(own, merge(t, w.store, own, nil, nil)) }
+	r := consumers.NewReconciler(&leader{}, kv, w.store, consumers.ReconcilerConfig{}, nil, nil)
+	pass(t, r)
+	if kv.create != nil {
+		t.Error("no chunk was entered")
+	}
+	if diff := w.agrees(own); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWhatWasJustWrittenIsLeftToItsEvent(t *testing.T) {
 	w := newWorld(t)
 	chunk(t, w.store, own, "a1b2c3", 0, 1)

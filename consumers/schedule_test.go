@@ -31,6 +31,7 @@ type scene struct {
 	sched  *objtest.Schedule
 	bucket *memBucket
 	lossy  bool
+	silent bool // the store does not tell what was deleted
 
 	mu     sync.Mutex
 	rng    *rand.Rand
@@ -42,9 +43,9 @@ type scene struct {
 var errUntrue = errors.New("the catalog is not true")
 
 func newScene(t *testing.T, seed uint64) *scene {
-	s := &scene{t: t, bucket: newMemBucket(), rng: rand.New(rand.NewPCG(seed, 9)), lossy: seed%3 == 0, seen: map[string]catalog.Chunk{}}
+	s := &scene{t: t, bucket: newMemBucket(), rng: rand.New(rand.NewPCG(seed, 9)), lossy: seed%3 == 0, silent: seed%2 == 0, seen: map[string]catalog.Chunk{}}
 	s.sched = objtest.NewSchedule(seed, objtest.ScheduleConfig{
-		Chances: objtest.Chances{ReadError: .02, Pause: .05},
+		Chances: objtest.Chances{ReadError: .02, Pause: .2},
 		Spare: func(actor, _, _ string) bool {
 			return !strings.HasPrefix(actor, "cataloger") && !strings.HasPrefix(actor, "reconciler")
 		},
@@ -138,7 +139,7 @@ func (s *scene) write(ctx context.Context, store objstore.Store) error {
 // merges merges some chunks, and the store tells of those that were deleted.
 func (s *scene) merges(_ context.Context, store objstore.Store) error {
 	defer s.ends()
-	for range 3 {
+	for range 2 {
 		var took []catalog.Chunk
 		merge(s.t, store, own, func(c catalog.Chunk) bool {
 			if s.dice(3) == 0 {
@@ -148,6 +149,9 @@ func (s *scene) merges(_ context.Context, store objstore.Store) error {
 			return true
 		}, func(h catalog.Head) { s.tell(mergeEvent(h)) })
 		for _, c := range took {
+			if s.silent {
+				break
+			}
 			e := dataset.NewEvent(dataset.ObjectsDeleted, own, time.Now())
 			e.Key = c.Key()
 			s.tell(e)
