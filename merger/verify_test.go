@@ -225,6 +225,7 @@ func TestDamageStopsAMergeAndNamesTheObject(t *testing.T) {
 		do        func(t *testing.T, s objstore.Store, key string)
 	}{
 		{"a block with another byte", "merged_", func(t *testing.T, s objstore.Store, key string) { flip(t, s, key, 60) }},
+		{"a block without its rows", "merged_", func(t *testing.T, s objstore.Store, key string) { put(t, s, key, zipped(t)) }},
 		{"a missing block", "merged_", func(t *testing.T, s objstore.Store, key string) { remove(t, s, key) }},
 		{"a digest file with another byte", "_digests/", func(t *testing.T, s objstore.Store, key string) { flip(t, s, key, 20) }},
 		{"a missing digest file", "_digests/", func(t *testing.T, s objstore.Store, key string) { remove(t, s, key) }},

@@ -92,6 +92,26 @@ func TestABlockThatIsGoneWasReplaced(t *testing.T) {
 	}
 }
 
+// A merge may drop a row for its values. A reader that has it from the chunk and
+// starts again under the new record must not give it.
+func TestALiveRowThatAMergeDroppedIsNotGiven(t *testing.T) {
+	b := newBucket(t)
+	b.cut = 2
+	b.merged("x", line("a"), line("b"), line("c"), line("d"))
+	key := b.chunk("x", 5, line("e"))
+	var got []string
+	for row, err := range query.Rows(t.Context(), b.store, query.Options{Dataset: "d", Live: true, WorkDir: t.TempDir()}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, row.Batch+" "+string(row.Raw)); len(got) == 1 {
+			b.put(key, line("f")+"\n") // the merge takes the chunk, and not that row of it
+			b.mergeNow("x")()
+		}
+	}
+	same(t, got, `x {"id":"a"}`, `x {"id":"b"}`, `x {"id":"c"}`, `x {"id":"d"}`, `x {"id":"f"}`)
+}
+
 func TestAReadMakesProgressWhileABatchNeverRestsInPeace(t *testing.T) {
 	b := newBucket(t)
 	b.cut = 2
