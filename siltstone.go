@@ -33,6 +33,7 @@ type Tool struct {
 	store    objstore.Store
 	announce producers.Announcer
 	bus      *bus.Bus
+	client   *s3.Store
 	workDir  string
 	log      *slog.Logger
 }
@@ -66,7 +67,7 @@ func Open(ctx context.Context, c Config) (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tool{store: objstore.WithPrefix(client, c.Prefix), workDir: work, log: c.Logger}
+	t := &Tool{store: objstore.WithPrefix(client, c.Prefix), client: client, workDir: work, log: c.Logger}
 	if c.NATSURL == "" {
 		return t, nil
 	}
@@ -79,8 +80,9 @@ func Open(ctx context.Context, c Config) (*Tool, error) {
 	return t, nil
 }
 
-// Close leaves the bus.
+// Close leaves the bus and gives back idle connections to the store.
 func (t *Tool) Close() {
+	t.client.Close()
 	if t.bus != nil {
 		t.bus.Close()
 	}

@@ -30,6 +30,7 @@ type app struct {
 	registry       *prometheus.Registry
 	oneShot        bool           // reads once, and gives a store up soon that never answers
 	store          objstore.Store // nil for commands without one
+	client         *s3.Store      // what store talks through
 
 	bus *bus.Bus // opened by connect
 }
@@ -98,6 +99,7 @@ func (a *app) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.client = client
 	a.store = objstore.WithPrefix(client, a.Prefix)
 	return nil
 }
@@ -130,6 +132,9 @@ func (a *app) announcer(ctx context.Context) producers.Announcer {
 }
 
 func (a *app) close() {
+	if a.client != nil {
+		a.client.Close()
+	}
 	if a.bus != nil {
 		a.bus.Close()
 		a.bus = nil

@@ -99,6 +99,7 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 	if err := a.openStore(ctx); err != nil {
 		return err
 	}
+	defer a.client.Close() // a server waits for connections to end
 	local.natsURL, local.endpoint = nats.ClientURL(), store.Endpoint()
 	if err := local.save(); err != nil {
 		return err
