@@ -285,10 +285,18 @@ func TestAChunkLeavesTheCatalogAfterTheGenerationThatAbsorbedIt(t *testing.T) {
 	wg.Wait()
 }
 
-// hooked lets something happen before a chunk is entered.
+// hooked lets something happen before the entry of a chunk is read or made.
 type hooked struct {
 	*bus.KV
-	create func()
+	get, create func()
+}
+
+func (h *hooked) Get(ctx context.Context, key string) (bus.Entry, error) {
+	if do := h.get; do != nil && strings.HasPrefix(key, "chunk.") {
+		h.get = nil
+		do()
+	}
+	return h.KV.Get(ctx, key)
 }
 
 func (h *hooked) Create(ctx context.Context, key string, v []byte) (uint64, error) {
@@ -310,6 +318,23 @@ func TestAChunkThatIsMergedWhileItIsEnteredDoesNotStay(t *testing.T) {
 	if err := consumers.NewCataloger(nil, kv, w.store, consumers.CatalogerConfig{}, nil).Handle(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
+	if diff := w.agrees(own); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The entry is read before the store: what is written over it is never older.
+func TestAnEntryIsNotWrittenOverByAnEarlierVersionOfItsChunk(t *testing.T) {
+	w := newWorld(t)
+	handle := func(kv consumers.KV, e dataset.Event) {
+		if err := consumers.NewCataloger(nil, kv, w.store, consumers.CatalogerConfig{}, nil).Handle(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := chunk(t, w.store, own, "a1b2c3", 0, 1)
+	kv := &hooked{KV: w.kv}
+	kv.get = func() { handle(w.kv, chunk(t, w.store, own, "a1b2c3", 0, 2)) }
+	handle(kv, first)
 	if diff := w.agrees(own); diff != "" {
 		t.Error(diff)
 	}
