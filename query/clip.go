@@ -9,8 +9,11 @@ import (
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
-// clippedColumn tells in a row which of its strings were cut.
-const clippedColumn = dataset.ReservedPrefix + "clipped"
+// What a row that is shown is told besides its batch.
+const (
+	clippedColumn = dataset.ReservedPrefix + "clipped" // which of its strings were cut
+	liveColumn    = dataset.ReservedPrefix + "live"    // true: it is not merged yet
+)
 
 // clip appends a row to dst with every string of more than limit characters cut
 // to that many, those within objects and arrays too, and, where that happened,

@@ -28,7 +28,8 @@ type PageRequest struct {
 type Page struct {
 	Columns []string // id and _created_at first; without _batch, unless it was asked for
 	// Rows are JSON objects with id, _batch, _created_at where the row has one,
-	// and _silt_clipped where strings were cut.
+	// _silt_live where it is not merged yet, and _silt_clipped where strings were
+	// cut.
 	Rows []json.RawMessage
 	// Next continues behind the last row; empty: there was nothing more.
 	Next string

@@ -60,13 +60,40 @@ func page(t testing.TB, e *query.Engine, q query.PageRequest) query.Page {
 	return p
 }
 
-// lines are the rows of a page as strings.
+// liveMark is what a row that is not merged yet is told at its end.
+const liveMark = `,"_silt_live":true}`
+
+// lines are the rows of a page as strings, without that mark.
 func lines(p query.Page) []string {
 	out := make([]string, len(p.Rows))
 	for i, r := range p.Rows {
 		out[i] = string(r)
+		if s, live := strings.CutSuffix(out[i], liveMark); live {
+			out[i] = s + "}"
+		}
 	}
 	return out
+}
+
+func TestAPageTellsWhichRowsAreNotMergedYet(t *testing.T) {
+	b := newBucket(t)
+	b.merged("x", line("a"), line("b"))
+	b.chunk("x", 9, line("b", `"again":true`), line("c"), line("d", `"t":"12345"`))
+	b.chunk("y", 0, line("a"))
+	e := b.engine(false)
+	raw := func(q query.PageRequest) []string {
+		var out []string
+		for _, r := range page(t, e, q).Rows {
+			out = append(out, string(r))
+		}
+		return out
+	}
+	same(t, raw(query.PageRequest{Clip: 3}),
+		`{"id":"a","_batch":"x"}`, `{"id":"a","_batch":"y","_silt_live":true}`, `{"id":"b","_batch":"x"}`, `{"id":"c","_batch":"x","_silt_live":true}`,
+		`{"id":"d","t":"123","_batch":"x","_silt_live":true,"_silt_clipped":{"t":5}}`)
+	same(t, raw(query.PageRequest{Columns: []string{"_silt_live", "t"}, Batches: []string{"x"}, Desc: true, Limit: 3}),
+		`{"id":"d","t":"12345","_batch":"x","_silt_live":true}`, `{"id":"c","_batch":"x","_silt_live":true}`, `{"id":"b","_batch":"x"}`)
+	same(t, page(t, e, query.PageRequest{}).Columns, "id", "_created_at", "t")
 }
 
 // shown is what model and read give, as a page shows it.
@@ -593,8 +620,8 @@ func TestPagesAmongWritersAndMergers(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						for _, raw := range p.Rows {
-							at := string(raw[7:9]) + string(raw[len(raw)-3])
+						for _, raw := range lines(p) {
+							at := raw[7:9] + string(raw[len(raw)-3])
 							if last != "" && (at > last) == q.Desc || at == last {
 								return fmt.Errorf("%v after %v", at, last)
 							}

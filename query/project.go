@@ -118,16 +118,10 @@ func Project(r Row, columns []string, withBatch bool) ([]byte, error) {
 		}
 		return p.Append(nil, r), nil
 	}
-	line := bytes.Clone(r.Raw)
 	if !withBatch {
-		return line, nil
+		return bytes.Clone(r.Raw), nil
 	}
-	end := bytes.LastIndexByte(line, '}')
-	if end < 0 {
-		return nil, fmt.Errorf("row %q is no JSON object", r.ID)
-	}
-	line = append(line[:end], `,"_batch":`...) // a row is never empty: it has an id
-	return append(append(line, quote(r.Batch)...), '}'), nil
+	return appendWithBatch(make([]byte, 0, len(r.Raw)+len(r.Batch)+16), r), nil
 }
 
 // quote writes s as a JSON string, with no more escapes than JSON needs.

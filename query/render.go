@@ -34,10 +34,8 @@ func newRenderer(columns []string, clip int) (*renderer, error) {
 
 // row gives the line of a row, which the caller may keep.
 func (r *renderer) row(row Row) json.RawMessage {
-	if r.cut != nil {
-		r.buf = r.cut.Append(r.buf[:0], row)
-	} else {
-		r.buf = appendWithBatch(r.buf[:0], row)
+	r.buf = Shown(r.buf[:0], row, r.cut)
+	if r.cut == nil {
 		r.note(row)
 	}
 	if r.clip > 0 {
@@ -49,7 +47,7 @@ func (r *renderer) row(row Row) json.RawMessage {
 // note collects the columns of rows that are given whole.
 func (r *renderer) note(row Row) {
 	for name := range row.Fields() {
-		if !r.seen.known[name] && len(r.seen.columns) < maxPageColumns && name != dataset.BatchColumn {
+		if !r.seen.known[name] && len(r.seen.columns) < maxPageColumns && !told(name) {
 			r.seen.known[name] = true
 			r.seen.columns = append(r.seen.columns, name)
 		}
@@ -72,14 +70,34 @@ func (r *renderer) columns() []string {
 	return out
 }
 
+// Shown appends a row as it is shown: cut down to cut, which has to ask for
+// _batch, or whole where cut is nil. A row that is not merged yet says so, in
+// _silt_live.
+func Shown(dst []byte, row Row, cut *Projection) []byte {
+	if cut != nil {
+		dst = cut.Append(dst, row)
+	} else {
+		dst = appendWithBatch(dst, row)
+	}
+	if row.Live {
+		dst = append(dst[:len(dst)-1], `,"`+liveColumn+`":true}`...) // it is never empty: it has an id
+	}
+	return dst
+}
+
+// told reports whether a column is one that rows are told when they are shown.
+func told(name string) bool {
+	return name == dataset.BatchColumn || name == clippedColumn || name == liveColumn
+}
+
 // appendWithBatch appends a whole row with _batch as its last member. A row of
-// another tool may have a member of that name, which would make two of them; it
-// goes.
+// another tool may have a member of that name, or of another that it is told here,
+// which would make two of them; it goes.
 func appendWithBatch(dst []byte, row Row) []byte {
 	if reserved(row.Row) != "" {
 		dst = append(dst, '{')
 		for name, value := range row.Fields() {
-			if name != dataset.BatchColumn && name != clippedColumn {
+			if !told(name) {
 				dst = append(append(append(append(dst, quote(name)...), ':'), value...), ',')
 			}
 		}

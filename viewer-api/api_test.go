@@ -141,7 +141,7 @@ func TestNumbersLeaveAsTheyWereWritten(t *testing.T) {
 	store := mem.New()
 	put(t, store, "d", "b", 0, line)
 	v := serve(t, nil, store, viewerapi.Config{})
-	want := strings.TrimSuffix(line, "}") + `,"_batch":"b"}`
+	want := strings.TrimSuffix(line, "}") + `,"_batch":"b"`
 	for _, path := range []string{"data", "data?format=ndjson", "rows/1"} {
 		if a := v.get("/api/datasets/d/" + path); !strings.Contains(a.body, want) {
 			t.Errorf("%s: %s", path, a.body)

@@ -153,15 +153,7 @@ func (r *rowStream) ndjson(w *bufio.Writer) {
 	var line []byte
 	n, err := r.each(func(row query.Row) error {
 		line = append(line[:0], `{"type":"row","row":`...)
-		if cut != nil {
-			line = cut.Append(line, row)
-		} else {
-			whole, err := query.Project(row, nil, true)
-			if err != nil {
-				return err
-			}
-			line = append(line, whole...)
-		}
+		line = query.Shown(line, row, cut)
 		_, err := o.Write(append(line, "}\n"...))
 		return err
 	})

@@ -146,7 +146,7 @@ export class FakeServer {
     const live = rows.filter((r) => !this.merged.has(`${name}/${r.batch}`)).length;
     const columns = new Set(["id", "_created_at", ...shown.flatMap((r) => Object.keys(JSON.parse(r.text)))]);
     return (
-      `{"columns":${JSON.stringify([...columns])},"rows":[${shown.map((r) => clipped(r, Number(q.get("clip")))).join(",")}],` +
+      `{"columns":${JSON.stringify([...columns])},"rows":[${shown.map((r) => clipped(r, Number(q.get("clip")), !this.merged.has(`${name}/${r.batch}`))).join(",")}],` +
       `"next_cursor":${next},"prev_cursor":${prev},"live_rows":${live},"took_ms":3.4,"bytes_read":${shown.length * 412}}`
     );
   }
@@ -191,12 +191,13 @@ function whole(r: Stored): string {
   return `${r.text.slice(0, -1)},"_batch":${JSON.stringify(r.batch)}}`;
 }
 
-function clipped(r: Stored, clip: number): string {
+function clipped(r: Stored, clip: number, live: boolean): string {
+  const marked = live ? `${whole(r).slice(0, -1)},"_silt_live":true}` : whole(r);
   const long = Object.entries(JSON.parse(r.text)).filter((e): e is [string, string] => {
     return typeof e[1] === "string" && clip > 0 && e[1].length > clip;
   });
-  if (long.length === 0) return whole(r);
-  let text = whole(r);
+  if (long.length === 0) return marked;
+  let text = marked;
   for (const [, v] of long) text = text.replace(JSON.stringify(v), () => JSON.stringify(v.slice(0, clip)));
   const lengths = Object.fromEntries(long.map(([name, v]) => [name, v.length]));
   return `${text.slice(0, -1)},"_silt_clipped":${JSON.stringify(lengths)}}`;

@@ -30,6 +30,7 @@ test.runIf(existsSync(folder)).each(["data.json", "data-newest.json", "data-colu
   const text = readFileSync(join(folder, name), "utf8");
   for (const row of page.rows) {
     expect(row.batch).not.toBe("");
+    expect(row.live).toBe(true);
     const values = new Map(row.values);
     values.delete("_batch");
     expect(JSON.stringify(JSON.parse(text))).toContain(JSON.stringify(JSON.parse(stringifyJson(values))).slice(0, -1));

@@ -14,6 +14,8 @@ export interface Row {
   readonly createdAt: Date | null;
   /** The row as it came, without what the server added. */
   readonly values: JsonObject;
+  /** It is still to be merged. */
+  readonly live: boolean;
   /** The true length, in characters, of strings that were cut. */
   readonly clipped: ReadonlyMap<string, number>;
 }
@@ -112,11 +114,13 @@ function row(v: JsonValue): Row {
   const batch = string(o.get("_batch"));
   const values = new Map(o);
   values.delete("_silt_clipped");
+  values.delete("_silt_live");
+  const live = o.get("_silt_live") === true;
   const clipped = new Map<string, number>();
   const cut = o.get("_silt_clipped");
   if (isObject(cut)) for (const [name, length] of cut) clipped.set(name, count(length));
   // A batch's name holds no slash, so the key is unambiguous.
-  return { key: `${batch}/${id}`, id, batch, createdAt: parseTime(o.get("_created_at")), values, clipped };
+  return { key: `${batch}/${id}`, id, batch, createdAt: parseTime(o.get("_created_at")), values, live, clipped };
 }
 
 /** The order of a view: (id, batch), or the reverse of it. */

@@ -21,7 +21,6 @@ import { recallLayout, rememberLayout, rowHeight } from "./layout";
 import { RowStore } from "./rowStore";
 import { StatusBar } from "./StatusBar";
 import { Toolbar } from "./Toolbar";
-import { isUnmerged } from "./unmerged";
 import { useKeys } from "./useKeys";
 import { useLiveRows } from "./useLiveRows";
 import { plain, stored } from "./value";
@@ -98,13 +97,6 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
   const hasRows = rows.total > 0;
   // biome-ignore lint/correctness/useExhaustiveDependencies: see above
   const laid = useMemo(() => layOut(shown, firstRows(store)), [store, shown, hasRows]);
-
-  const byName = useMemo(() => new Map(batches.map((b) => [b.name, b])), [batches]);
-  const knownAt = detail.dataUpdatedAt;
-  const unmerged = useCallback(
-    (row: Row) => isUnmerged(row, byName, knownAt, store.arrived.get(row.key)),
-    [byName, knownAt, store],
-  );
 
   const openKey = view.row ? `${view.row.batch ?? ""}/${view.row.id}` : null;
   const open = useCallback(
@@ -186,7 +178,6 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
               wrap={layout.wrap}
               cursor={cursor}
               open={openKey}
-              isUnmerged={unmerged}
               onPick={open}
               onAway={(now) => {
                 setAway(now);

@@ -29,7 +29,6 @@ interface Props {
   readonly wrap: boolean;
   readonly cursor: Cursor | null;
   readonly open: string | null;
-  readonly isUnmerged: (row: Row) => boolean;
   readonly onPick: (row: Row, column: number, how: "open" | "move") => void;
   readonly onAway: (away: boolean) => void;
   readonly handle: RefObject<GridHandle | null>;
@@ -171,7 +170,6 @@ export function Grid(p: Props) {
               cursor={p.cursor?.row === row.key ? p.cursor.column : -1}
               open={p.open === row.key}
               fresh={arrived !== undefined && Date.now() - arrived < freshFor}
-              unmerged={p.isUnmerged(row)}
               onPick={p.onPick}
             />
           );
@@ -232,13 +230,12 @@ interface RowProps {
   readonly cursor: number;
   readonly open: boolean;
   readonly fresh: boolean;
-  readonly unmerged: boolean;
   readonly onPick: Props["onPick"];
 }
 
 const GridRow = memo(function GridRow(p: RowProps) {
   const { row } = p;
-  const classes = ["r", p.open && "sel", p.fresh && "fresh", p.unmerged && "live-row", p.cursor >= 0 && "at"];
+  const classes = ["r", p.open && "sel", p.fresh && "fresh", row.live && "live-row", p.cursor >= 0 && "at"];
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Enter opens the row of the cursor
     <div
@@ -268,7 +265,7 @@ const GridRow = memo(function GridRow(p: RowProps) {
             className={`c ${cell.className}${i === 0 ? " pin" : ""}${p.cursor === i ? " cur" : ""}`}
           >
             {cell.render(v ?? null, c, row)}
-            {i === 0 && p.unmerged && <span className="sr">, not merged yet</span>}
+            {i === 0 && row.live && <span className="sr">, not merged yet</span>}
           </div>
         );
       })}

@@ -40,7 +40,8 @@ class Server {
 }
 
 function row(id: string): Row {
-  return { key: `b/${id}`, id, batch: "b", createdAt: null, values: new Map([["id", id]]), clipped: new Map() };
+  const values = new Map([["id", id]]);
+  return { key: `b/${id}`, id, batch: "b", createdAt: null, values, live: false, clipped: new Map() };
 }
 
 async function settled(store: RowStore): Promise<void> {

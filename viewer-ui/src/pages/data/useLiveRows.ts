@@ -43,7 +43,8 @@ export function useLiveRows(store: RowStore, dataset: string, only: readonly str
     todo.changed();
     if (only.length > 0 && !only.includes(e.batch)) return;
     if (e.type === "rows_ingested") todo.ingested(e.rows);
-    if (e.type === "batch_merged") todo.merged();
+    // The second comes when every reader of the catalog knows of the merge, the first perhaps before.
+    if (e.type === "batch_merged" || e.type === "index_refreshed") todo.merged();
   });
 
   // A busy server says when it wants to be asked again.
