@@ -68,3 +68,37 @@ func BenchmarkStamp(b *testing.B) {
 		}
 	}
 }
+
+func benchCorpus(b *testing.B, do func(line []byte) error) {
+	rows := corpus(2000)
+	n := 0
+	for _, r := range rows {
+		n += len(r)
+	}
+	b.SetBytes(int64(n / len(rows)))
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		if err := do(rows[i]); err != nil {
+			b.Fatal(err)
+		}
+		if i++; i == len(rows) {
+			i = 0
+		}
+	}
+}
+
+func BenchmarkCorpus(b *testing.B) {
+	b.Run("parse", func(b *testing.B) {
+		benchCorpus(b, func(line []byte) error { _, err := dataset.ParseRow(line); return err })
+	})
+	b.Run("parse+digest", func(b *testing.B) {
+		benchCorpus(b, func(line []byte) error {
+			r, err := dataset.ParseRow(line)
+			if err == nil {
+				_, err = dataset.DigestOf(r, []string{"text", "source_id"})
+			}
+			return err
+		})
+	})
+}

@@ -25,36 +25,105 @@ const (
 // same form if and only if they are equal as JSON values. Numbers compare by
 // exact value, strings by code points, objects without regard to order.
 func Canonical(dst, value []byte) ([]byte, error) {
-	if i := invalidUTF8(value); i >= 0 {
-		return dst, rowErrorf(i, "invalid UTF-8: byte 0x%02X", value[i])
+	w := newWalk(value)
+	defer w.free()
+	if out, end := w.form(dst, skipSpace(value, 0), 0); end >= 0 && skipSpace(value, end) == len(value) && !w.tooLong() {
+		return out, nil
 	}
-	p := getParser()
-	defer p.free()
-	p.reset(value, anyNames)
-	out, err := p.canonical(dst)
-	if err != nil {
-		return dst, lineError(value, err)
-	}
-	if err := checkRest(value, int(p.dec.InputOffset())); err != nil {
-		return dst, err
-	}
-	return out, nil
+	return decodeCanonical(dst, value)
 }
 
-// canonical appends the form of the decoder's next value. It calls itself, to
-// a depth of MaxDepth at most.
-func (p *parser) canonical(dst []byte) ([]byte, error) {
-	switch p.dec.PeekKind() {
+// form appends the form of the value at i, which stands in depth objects and
+// arrays. It calls itself, to a depth of MaxDepth at most.
+func (w *walk) form(dst []byte, i, depth int) (form []byte, end int) {
+	switch byteAt(w.line, i) {
 	case '[':
-		return p.canonicalArray(dst)
+		return w.formArray(dst, i, depth+1)
 	case '{':
-		return p.canonicalObject(dst)
+		return w.formObject(dst, i, depth+1)
 	}
-	v, err := p.dec.ReadValue()
-	if err != nil {
-		return dst, err
+	if end = skipScalar(w.line, i); end < 0 {
+		return dst, refused
 	}
-	return appendScalar(dst, v), nil
+	return appendScalar(dst, w.line[i:end]), end
+}
+
+func (w *walk) formArray(dst []byte, i, depth int) (form []byte, end int) {
+	if depth > MaxDepth {
+		return dst, refused
+	}
+	dst = append(dst, '[')
+	i = skipSpace(w.line, i+1)
+	if byteAt(w.line, i) == ']' {
+		return append(dst, ']'), i + 1
+	}
+	for {
+		if dst, i = w.form(dst, i, depth); i < 0 {
+			return dst, refused
+		}
+		i = skipSpace(w.line, i)
+		switch byteAt(w.line, i) {
+		case ',':
+			i = skipSpace(w.line, i+1)
+		case ']':
+			return append(dst, ']'), i + 1
+		default:
+			return dst, refused
+		}
+	}
+}
+
+func (w *walk) formObject(dst []byte, i, depth int) (form []byte, end int) {
+	if depth > MaxDepth {
+		return dst, refused
+	}
+	dst = append(dst, '{')
+	i = skipSpace(w.line, i+1)
+	if byteAt(w.line, i) == '}' {
+		return append(dst, '}'), i + 1
+	}
+	var few [8]field
+	fields := few[:0]
+	for {
+		f := field{from: len(dst)}
+		if f.key, i = w.key(i); i < 0 {
+			return dst, refused
+		}
+		dst = appendText(dst, f.key)
+		if dst, i = w.form(dst, i, depth); i < 0 {
+			return dst, refused
+		}
+		f.to = len(dst)
+		fields = append(fields, f)
+		i = skipSpace(w.line, i)
+		switch byteAt(w.line, i) {
+		case ',':
+			i = skipSpace(w.line, i+1)
+		case '}':
+			if sortFields(dst, fields) != nil {
+				return dst, refused
+			}
+			return append(dst, '}'), i + 1
+		default:
+			return dst, refused
+		}
+	}
+}
+
+// key passes a member's name and the colon behind it.
+func (w *walk) key(i int) (text []byte, value int) {
+	if byteAt(w.line, i) != '"' {
+		return nil, refused
+	}
+	end := skipString(w.line, i+1)
+	if end < 0 {
+		return nil, refused
+	}
+	colon := skipSpace(w.line, end)
+	if byteAt(w.line, colon) != ':' {
+		return nil, refused
+	}
+	return unescape(w.line[i:end]), skipSpace(w.line, colon+1)
 }
 
 // appendScalar appends the form of a valid value that is no array or object.
@@ -96,66 +165,10 @@ func appendQuotedText(dst, quoted []byte) []byte {
 	return dst[:moved+copy(dst[moved:], dst[text:])]
 }
 
-func (p *parser) open() error {
-	if _, err := p.dec.ReadToken(); err != nil {
-		return err
-	}
-	if p.dec.StackDepth() > MaxDepth {
-		return rowErrorf(int(p.dec.InputOffset())-1, "nested deeper than %d levels", MaxDepth)
-	}
-	return nil
-}
-
-func (p *parser) canonicalArray(dst []byte) ([]byte, error) {
-	if err := p.open(); err != nil {
-		return dst, err
-	}
-	dst = append(dst, '[')
-	for k := p.dec.PeekKind(); k != ']'; k = p.dec.PeekKind() {
-		var err error
-		if dst, err = p.canonical(dst); err != nil {
-			return dst, err
-		}
-	}
-	if _, err := p.dec.ReadToken(); err != nil {
-		return dst, err
-	}
-	return append(dst, ']'), nil
-}
-
 // field is where the form of an object's member stands in dst.
 type field struct {
 	key      []byte
 	from, to int
-}
-
-func (p *parser) canonicalObject(dst []byte) ([]byte, error) {
-	if err := p.open(); err != nil {
-		return dst, err
-	}
-	dst = append(dst, '{')
-	var fields []field
-	for k := p.dec.PeekKind(); k != '}'; k = p.dec.PeekKind() {
-		name, err := p.dec.ReadValue()
-		if err != nil {
-			return dst, err
-		}
-		f := field{key: unescape(name), from: len(dst)}
-		dst = appendText(dst, f.key)
-		if dst, err = p.canonical(dst); err != nil {
-			return dst, err
-		}
-		f.to = len(dst)
-		fields = append(fields, f)
-	}
-	if _, err := p.dec.ReadToken(); err != nil {
-		return dst, err
-	}
-	if err := sortFields(dst, fields); err != nil {
-		err.Offset = p.dec.InputOffset() - 1
-		return dst, err
-	}
-	return append(dst, '}'), nil
 }
 
 // unescape is what a JSON string means. Most have no escapes and are not copied.

@@ -29,38 +29,19 @@ func (r Row) Column(name string) (raw []byte, ok bool) {
 
 // fields is Fields without a string per name. A name is valid until fn returns.
 func (r Row) fields(fn func(name, value []byte) bool) error {
-	p := getParser()
-	defer p.free()
-	p.reset(r.Raw, anyNames)
-	if p.dec.PeekKind() != '{' {
-		return rowErrorf(0, "not a JSON object")
+	w := newWalk(r.Raw)
+	defer w.free()
+	n, ok := w.fields(fn)
+	if ok {
+		return nil
 	}
-	if _, err := p.dec.ReadToken(); err != nil {
-		return lineError(r.Raw, err)
-	}
-	var unescaped []byte
-	for p.dec.PeekKind() == '"' {
-		quoted, err := p.dec.ReadValue()
-		if err != nil {
-			return lineError(r.Raw, err)
+	return r.decodeFields(func(name, value []byte) bool {
+		if n > 0 {
+			n-- // fn has had it
+			return true
 		}
-		name := []byte(quoted[1 : len(quoted)-1])
-		if bytes.IndexByte(name, '\\') >= 0 {
-			unescaped = appendUnquoted(unescaped[:0], quoted)
-			name = unescaped
-		}
-		value, err := p.dec.ReadValue()
-		if err != nil {
-			return lineError(r.Raw, err)
-		}
-		if !fn(name, value) {
-			return nil
-		}
-	}
-	if _, err := p.dec.ReadToken(); err != nil {
-		return lineError(r.Raw, err)
-	}
-	return nil
+		return fn(name, value)
+	})
 }
 
 // WithID puts an id first into a row that has none, and leaves every other

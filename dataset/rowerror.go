@@ -51,6 +51,14 @@ func checkStart(line []byte) (open int, err error) {
 	return 0, rowErrorf(open, "%s: siltstone reads one object per line", what)
 }
 
+// checkLineBreak refuses a line break, but at the end: a stored row is one line.
+func checkLineBreak(line []byte) error {
+	if i := bytes.IndexByte(line, '\n'); i >= 0 && len(bytes.Trim(line[i:], jsonSpace)) > 0 {
+		return rowErrorf(i, "a line break inside a row")
+	}
+	return nil
+}
+
 // checkRest refuses anything but white space after the object.
 func checkRest(line []byte, from int) error {
 	for i := from; i < len(line); i++ {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"io"
-	"strings"
 	"sync"
 	"time"
 )
@@ -41,17 +40,17 @@ func NewStamper(now func() time.Time, opts ...StampOption) *Stamper {
 // the object become spaces, as a row is one line. A refusal is a *RowError.
 // The row does not alias line.
 func (s *Stamper) Stamp(line []byte) (Row, error) {
-	p := getParser()
-	defer p.free()
-	found, err := p.scan(line)
-	if err != nil {
+	scanner := scanners.Get().(*Scanner)
+	defer scanner.free()
+	if err := scanner.read(line); err != nil {
 		return Row{}, err
 	}
-	if found.reserved != "" {
-		return Row{}, rowErrorf(found.reservedAt, "the name %q is reserved; rename that column (for example %q)",
-			found.reserved, strings.TrimLeft(found.reserved, "_"))
+	found := &scanner.found
+	if name, at := found.reserved(false); name != "" {
+		return Row{}, reservedError(name, at)
 	}
 	var r Row
+	var err error
 	if found.id.found {
 		if r.ID, err = parseID(line, found.id); err != nil {
 			return Row{}, err
@@ -93,7 +92,7 @@ func (s *Stamper) complete(r *Row, created bool) (err error) {
 
 // stamped writes the row: id, _created_at, then every other segment between
 // commas as it came.
-func (found rowScan) stamped(line []byte, r Row, created []byte) []byte {
+func (found *rowScan) stamped(line []byte, r Row, created []byte) []byte {
 	raw := make([]byte, 0, len(line)+len(r.ID)+96)
 	raw = append(raw, `{"id":`...)
 	if v := found.id.value(line); found.id.found && v[0] == '"' {
