@@ -3,6 +3,8 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/siltstone-data/siltstone/dataset"
@@ -28,6 +30,37 @@ func Batches(ctx context.Context, s objstore.Store, d string) ([]dataset.BatchID
 	ids := make([]dataset.BatchID, len(bs))
 	for i, b := range bs {
 		ids[i] = dataset.BatchID{Dataset: d, Batch: b}
+	}
+	return ids, nil
+}
+
+// AllBatches lists the batches of a dataset and, after them, those of its layers,
+// merged or not.
+func AllBatches(ctx context.Context, s objstore.Store, d string) ([]dataset.BatchID, error) {
+	ids, err := Batches(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	layers := dataset.LayersDir(d)
+	annotators, err := names(ctx, s, layers, dataset.CheckAnnotator)
+	if err != nil {
+		return nil, fmt.Errorf("list layers of %s: %w", d, err)
+	}
+	for _, a := range annotators {
+		seen := map[string]bool{}
+		of := dataset.BatchID{Dataset: d, Batch: "b", Annotator: a}
+		for _, dir := range []string{of.Dir(), of.LiveDir()} { // merged; live
+			bs, err := names(ctx, s, strings.TrimSuffix(dir, "b/"), dataset.CheckBatch)
+			if err != nil {
+				return nil, fmt.Errorf("list batches of layer %s of %s: %w", a, d, err)
+			}
+			for _, b := range bs {
+				seen[b] = true
+			}
+		}
+		for _, b := range slices.Sorted(maps.Keys(seen)) {
+			ids = append(ids, dataset.BatchID{Dataset: d, Batch: b, Annotator: a})
+		}
 	}
 	return ids, nil
 }

@@ -36,64 +36,107 @@ type Committer struct {
 	Commit func() string // a fresh commit id
 }
 
-// Sweep deletes what no record of the batch can ever name again. The number
-// rule is its only judge: a file below next_file that the record names nowhere
-// can never be named, because every later record names files of this one or
-// files numbered from its next_file on. Nothing goes before a record exists.
-func Sweep(ctx context.Context, s objstore.Store, b dataset.BatchID, p SweepPolicy, c Committer) (Swept, error) {
-	var swept Swept
+// Doomed is an object that a sweep deletes.
+type Doomed struct {
+	Key  string
+	Size int64 // bytes; 0 where nobody has asked
+}
+
+// SweepPlan says what a sweep would do with a batch.
+type SweepPlan struct {
+	Garbage []Doomed // replaced files that no reader needs any more
+	Orphans []Doomed // files that no record can ever name again
+	History []Doomed // records past the last HistoryKeep
+	// RaiseTo is what next_file must rise to before the stray files at or above
+	// it can go; 0 where there are none.
+	RaiseTo int
+
+	head Head
+}
+
+// Head is the record that the plan was made for.
+func (p SweepPlan) Head() Head { return p.head }
+
+// PlanSweep finds what of a batch can go at a time. The number rule is its only
+// judge: a file below next_file that the record names nowhere can never be
+// named, because every later record names files of this one or files numbered
+// from its next_file on. Nothing goes before a record exists.
+func PlanSweep(ctx context.Context, s objstore.Store, b dataset.BatchID, p SweepPolicy, now time.Time) (SweepPlan, error) {
 	h, err := ReadHead(ctx, s, b)
+	plan := SweepPlan{head: h}
 	if err != nil || !h.Exists() {
-		return swept, err
+		return plan, err
 	}
-	now := c.Now()
 	kept, stale, err := readHistory(ctx, s, h, p, now)
 	if err != nil {
-		return swept, err
+		return plan, err
 	}
+	plan.History = stale
 	files, err := numbered(ctx, s, b)
 	if err != nil {
-		return swept, err
+		return plan, err
 	}
-	old := now.Add(-p.Grace)
-	todo := judge(h.Record, kept, files, old)
-	for _, f := range todo.garbage {
-		if err := s.Delete(ctx, b.Dir()+f); err != nil {
-			return swept, fmt.Errorf("delete garbage %s: %w", b.Dir()+f, err)
+	todo := judge(h.Record, kept, files, now.Add(-p.Grace))
+	sizes := make(map[string]int64, len(files))
+	for _, f := range files {
+		sizes[f.path] = f.size
+	}
+	doom := func(paths []string) (out []Doomed) {
+		for _, path := range paths {
+			out = append(out, Doomed{Key: b.Dir() + path, Size: sizes[path]})
 		}
-		swept.Garbage++
+		return out
 	}
-	for _, f := range todo.orphans {
-		if err := s.Delete(ctx, b.Dir()+f); err != nil {
-			return swept, fmt.Errorf("delete orphan %s: %w", b.Dir()+f, err)
-		}
-		swept.Orphans++
-	}
-	for _, key := range stale {
-		if err := s.Delete(ctx, key); err != nil {
-			return swept, fmt.Errorf("delete history %s: %w", key, err)
-		}
-		swept.History++
-	}
+	plan.Garbage, plan.Orphans = doom(todo.garbage), doom(todo.orphans)
 	if todo.raiseTo > h.Record.NextFile {
-		next := h.Record.Next(c.Commit(), c.By, now)
-		next.NextFile = todo.raiseTo
-		_, err := Commit(ctx, s, h, next)
-		if errors.Is(err, objstore.ErrLost) {
-			return swept, nil // somebody commits: the next sweep looks again
-		}
-		if err != nil {
-			return swept, err
-		}
-		swept.Raised = true
+		plan.RaiseTo = todo.raiseTo
 	}
-	return swept, nil
+	return plan, nil
+}
+
+// Sweep deletes what no record of the batch can ever name again.
+func Sweep(ctx context.Context, s objstore.Store, b dataset.BatchID, p SweepPolicy, c Committer) (Swept, error) {
+	plan, err := PlanSweep(ctx, s, b, p, c.Now())
+	if err != nil {
+		return Swept{}, err
+	}
+	return plan.Carry(ctx, s, c)
+}
+
+// Carry carries the plan out. It may be old: what it deletes stays what nobody
+// can name.
+func (p SweepPlan) Carry(ctx context.Context, s objstore.Store, c Committer) (Swept, error) {
+	var swept Swept
+	for _, part := range []struct {
+		what  string
+		files []Doomed
+		count *int
+	}{{"garbage", p.Garbage, &swept.Garbage}, {"orphan", p.Orphans, &swept.Orphans}, {"history", p.History, &swept.History}} {
+		for _, f := range part.files {
+			if err := s.Delete(ctx, f.Key); err != nil {
+				return swept, fmt.Errorf("delete %s %s: %w", part.what, f.Key, err)
+			}
+			*part.count++
+		}
+	}
+	if p.RaiseTo == 0 {
+		return swept, nil
+	}
+	next := p.head.Record.Next(c.Commit(), c.By, c.Now())
+	next.NextFile = p.RaiseTo
+	_, err := Commit(ctx, s, p.head, next)
+	if errors.Is(err, objstore.ErrLost) {
+		return swept, nil // somebody commits: the next sweep looks again
+	}
+	swept.Raised = err == nil
+	return swept, err
 }
 
 // file is a numbered file of a batch: its path within the batch.
 type file struct {
 	path     string
 	number   int
+	size     int64
 	modified time.Time
 }
 
@@ -141,55 +184,51 @@ func numbered(ctx context.Context, s objstore.Store, b dataset.BatchID) ([]file,
 			}
 			k := dataset.ParseKey(info.Key)
 			if k.Batch == b && (k.Kind == dataset.KindBlock || k.Kind == dataset.KindDigest) {
-				files = append(files, file{info.Key[len(b.Dir()):], k.Number, info.Modified})
+				files = append(files, file{info.Key[len(b.Dir()):], k.Number, info.Size, info.Modified})
 			}
 		}
 	}
 	return files, nil
 }
 
-// readHistory gives the files that history still needs, and the keys of earlier
-// records that are no longer kept.
-func readHistory(ctx context.Context, s objstore.Store, h Head, p SweepPolicy, now time.Time) (kept map[string]bool, stale []string, err error) {
+// readHistory gives the blocks that history still needs, and the earlier records
+// that are no longer kept. Digest files of earlier records are not needed: to
+// read a batch takes its blocks alone.
+func readHistory(ctx context.Context, s objstore.Store, h Head, p SweepPolicy, now time.Time) (kept map[string]bool, stale []Doomed, err error) {
 	b := h.Record.ID()
-	var keys []dataset.Key
+	sizes := map[int64]int64{}
+	var numbers []int64
 	for info, err := range s.List(ctx, b.HistoryDir(), "") {
 		if err != nil {
 			return nil, nil, fmt.Errorf("list %s: %w", b.HistoryDir(), err)
 		}
 		if k := dataset.ParseKey(info.Key); k.Kind == dataset.KindHistory && k.Batch == b {
-			keys = append(keys, k)
+			numbers = append(numbers, int64(k.Number))
+			sizes[int64(k.Number)] = info.Size
 		}
 	}
-	slices.SortFunc(keys, func(a, b dataset.Key) int { return b.Number - a.Number }) // newest first
+	slices.SortFunc(numbers, func(a, b int64) int { return int(b - a) }) // newest first
 	kept = make(map[string]bool)
 	replaced := h.Record.CommittedAt // when the record at hand ceased to be current
-	for i, k := range keys {
+	for i, n := range numbers {
 		if i >= HistoryKeep {
-			stale = append(stale, b.HistoryKey(int64(k.Number)))
+			stale = append(stale, Doomed{b.HistoryKey(n), sizes[n]})
 			continue
 		}
-		if k.Number == 0 || p.HistoryMaxAge == 0 || now.Sub(replaced) > p.HistoryMaxAge {
+		if n == 0 || p.HistoryMaxAge == 0 || now.Sub(replaced) > p.HistoryMaxAge {
 			continue // number 0 is what another tool had left
 		}
-		raw, _, err := objstore.ReadAll(ctx, s, b.HistoryKey(int64(k.Number)))
+		past, err := readPast(ctx, s, b, n)
 		if errors.Is(err, objstore.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("read history: %w", err)
+			return nil, nil, fmt.Errorf("what history needs cannot be told: %w; put it back, or delete it to give that generation up", err)
 		}
-		r, foreign, err := parseRecord(raw)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", b.HistoryKey(int64(k.Number)), err)
-		}
-		if foreign {
-			continue
-		}
-		for _, bl := range r.Blocks {
+		for _, bl := range past.Record.Blocks {
 			kept[bl.File] = true
 		}
-		replaced = r.CommittedAt
+		replaced = past.Record.CommittedAt
 	}
 	return kept, stale, nil
 }

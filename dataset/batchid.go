@@ -122,6 +122,9 @@ func (b BatchID) indexDir() string {
 	return b.Dataset + "/" + annotationsDir + "/" + b.Annotator + "/_index/"
 }
 
+// LayersDir is the prefix, with its final slash, of all layers of a dataset.
+func LayersDir(d string) string { return d + "/" + annotationsDir + "/" }
+
 // ParseBatchID reads the form that String gives.
 func ParseBatchID(s string) (BatchID, error) {
 	parts := strings.Split(s, "/")
