@@ -20,6 +20,7 @@ type batch struct {
 	loads  []*load          // readings of chunks whose rows may still be given
 	faults map[string]int64 // what was missing or wrong, under which generation
 	rounds int              // new starts since the batch last gave a row
+	absent bool             // it had no record at the moment that is read, and has one now
 }
 
 // maxRounds bounds how often a read starts a batch anew without getting a row
@@ -34,6 +35,9 @@ func (r *reader) open() error {
 	if err != nil {
 		return err
 	}
+	if err := r.ofOneBatch(len(ids)); err != nil {
+		return err
+	}
 	r.batches = make([]*batch, len(ids))
 	err = each(r.ctx, r.o.parallel(), len(ids), func(ctx context.Context, i int) error {
 		r.batches[i] = &batch{id: ids[i], faults: map[string]int64{}}
@@ -42,11 +46,17 @@ func (r *reader) open() error {
 	if err != nil {
 		return err
 	}
+	var absent []string
+	for _, b := range r.batches {
+		if b.absent {
+			absent = append(absent, b.id.Batch)
+		}
+	}
 	if err := r.exists(); err != nil {
 		return err
 	}
 	if r.o.Opened != nil {
-		sum := Opened{Batches: len(r.batches)}
+		sum := Opened{Batches: len(r.batches), Absent: absent}
 		for _, b := range r.batches {
 			sum.Rows += b.head.Record.Rows
 			sum.Chunks += len(b.chunks)
@@ -87,6 +97,9 @@ func (r *reader) list() ([]dataset.BatchID, error) {
 // snapshot takes the chunk list first, where one is needed, and the record
 // second. The other way round, a chunk absorbed in between would be in neither.
 func (r *reader) snapshot(ctx context.Context, b *batch) (err error) {
+	if r.o.At != nil {
+		return r.past(ctx, b)
+	}
 	if !r.o.Live {
 		b.head, err = catalog.FindRecord(ctx, r.store, b.id)
 		return err
@@ -120,6 +133,10 @@ func (r *reader) exists() error {
 	}
 	found := len(there) > 0
 	for _, b := range unsure {
+		if b.absent {
+			found = true
+			continue
+		}
 		ok, more, err := written(r.ctx, r.store, b)
 		switch {
 		case err != nil:
@@ -136,7 +153,7 @@ func (r *reader) exists() error {
 	switch {
 	case !found && r.o.Batches == nil:
 		return noDataset(r.ctx, r.store, r.o.Dataset)
-	case waits && !merged && !r.o.Live:
+	case waits && !merged && !r.o.Live && r.o.At == nil:
 		return fmt.Errorf("dataset %q: %w", r.o.Dataset, dataset.ErrNotMerged)
 	}
 	return nil

@@ -107,6 +107,9 @@ func (m *merged) recover(p *pass, cause error) error {
 	if errors.Is(cause, errPermanent) || !gone(cause) && !damaged(cause) {
 		return cause
 	}
+	if m.r.o.At != nil && gone(cause) {
+		return notThere(m.b, p.block.File)
+	}
 	if err := m.b.again(p.key, cause); err != nil {
 		return err
 	}

@@ -33,6 +33,7 @@ type Options struct {
 	// may be among them. Otherwise a row is the stored line, byte for byte.
 	Columns []string
 	Live    bool    // add rows that are not merged yet
+	At      *Moment // read merged rows as they were then; not with Live
 	Limit   int64   // most rows to give; 0: all
 	After   *Cursor // give only rows behind it
 	WorkDir string  // for spill files; the system's temporary folder when empty
@@ -53,6 +54,9 @@ type Opened struct {
 	Batches int
 	Rows    int64 // merged rows; After and Limit are not applied
 	Chunks  int   // live chunks that are going to be read
+	// Absent are the batches that had no commit record yet at the moment that
+	// is read: they give no rows.
+	Absent []string
 }
 
 // Rejected is a line of a live chunk that is no row.
@@ -94,6 +98,14 @@ func (o Options) check() error {
 	}
 	if o.Limit < 0 {
 		return fmt.Errorf("limit %d: it must not be negative", o.Limit)
+	}
+	if o.At != nil {
+		switch {
+		case o.Live:
+			return fmt.Errorf("%w: live rows are those of now; leave them out to read the past", ErrMoment)
+		case o.At.Generation < 0 || (o.At.Generation > 0) != o.At.Time.IsZero():
+			return fmt.Errorf("%w: it takes a generation or a time", ErrMoment)
+		}
 	}
 	return nil
 }

@@ -24,3 +24,12 @@ func are[N int | int64](n N) string {
 	}
 	return "are"
 }
+
+// few names the first of many.
+func few(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}

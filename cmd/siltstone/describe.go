@@ -2,24 +2,28 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
 type describeCmd struct {
-	Dataset string  `arg:"" help:"Dataset to describe."`
+	Target  string  `arg:"" name:"dataset" help:"Dataset, or DATASET/BATCH."`
 	Batch   *string `help:"Only this batch." placeholder:"B"`
+	History bool    `help:"List the generations, and which of them export --at can still read."`
 }
 
 // Help shows an example.
 func (describeCmd) Help() string {
 	return `Example:
-  siltstone describe jargon-file`
+  siltstone describe jargon-file
+  siltstone describe jargon-file/4.4.7 --history`
 }
 
 // batchDescription is what describe says of a batch.
@@ -33,6 +37,18 @@ type batchDescription struct {
 	DeduplicateOn []string         `json:"deduplicate_on"`
 	EndedBy       []dataset.Run    `json:"deduplication_ended_by,omitempty"`
 	Runs          []runDescription `json:"runs"`
+	History       []generationLine `json:"history,omitempty"`
+}
+
+// generationLine is what describe says of a commit record, current or kept.
+type generationLine struct {
+	Generation  int64      `json:"generation"`
+	CommittedAt *time.Time `json:"committed_at"`
+	CommittedBy string     `json:"committed_by"`
+	Rows        int64      `json:"rows"`
+	Bytes       int64      `json:"bytes"`
+	Readable    bool       `json:"readable"`
+	Why         string     `json:"why,omitempty"` // not
 }
 
 type runDescription struct {
@@ -46,12 +62,15 @@ type runDescription struct {
 
 // Run prints every batch with its runs.
 func (c *describeCmd) Run(ctx context.Context, a *app) error {
-	ids, err := batchesOf(ctx, a, c.Dataset, c.Batch)
+	ids, err := c.batches(ctx, a)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
 		d, err := describe(ctx, a, id)
+		if err == nil && c.History {
+			d.History, err = generations(ctx, a, id)
+		}
 		if err != nil {
 			return err
 		}
@@ -65,6 +84,40 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	return nil
+}
+
+func (c *describeCmd) batches(ctx context.Context, a *app) ([]dataset.BatchID, error) {
+	if c.Batch == nil {
+		return targets(ctx, a, c.Target)
+	}
+	if strings.Contains(c.Target, "/") {
+		return nil, exit(exitUsage, errors.New("name the batch once: DATASET/BATCH, or --batch"))
+	}
+	return batchesOf(ctx, a, c.Target, c.Batch)
+}
+
+func generations(ctx context.Context, a *app, id dataset.BatchID) ([]generationLine, error) {
+	all, err := catalog.History(ctx, a.store, id)
+	if err != nil {
+		return nil, err
+	}
+	var out []generationLine
+	for _, p := range all {
+		l := generationLine{Generation: p.Generation, CommittedBy: p.CommittedBy, Rows: p.Rows, Bytes: p.Bytes, Readable: p.Readable()}
+		switch {
+		case p.Damaged != "":
+			l.Why = p.Damaged
+		case p.Gone > 0:
+			l.Why = count(p.Gone, "block") + " replaced and gone"
+		case p.Deleted:
+			l.Why = "the batch was removed"
+		}
+		if p.Damaged == "" {
+			l.CommittedAt = &p.CommittedAt
+		}
+		out = append(out, l)
+	}
+	return out, nil
 }
 
 func describe(ctx context.Context, a *app, id dataset.BatchID) (batchDescription, error) {
@@ -120,7 +173,25 @@ func (d batchDescription) print(a *app) error {
 	for _, r := range d.Runs {
 		fmt.Fprintf(w, "  run %s     %s, %s in %s, by %s\n", r.Run, r.State, count(r.Rows, "row"), count(r.Chunks, "chunk"), r.Writer)
 	}
-	return nil
+	if d.History == nil {
+		return nil
+	}
+	t := newTable(a, "  GENERATION\tCOMMITTED\tROWS\tSIZE\tBY\tREADABLE")
+	for _, l := range d.History {
+		at, readable := "-", "yes"
+		if l.CommittedAt != nil {
+			at = l.CommittedAt.UTC().Format(time.RFC3339Nano)
+		}
+		if !l.Readable {
+			readable = "no: "
+		} else if l.Why != "" {
+			readable = "yes: "
+		}
+		if err := t.row(l, "  %d\t%s\t%d\t%s\t%s\t%s", l.Generation, at, l.Rows, size(l.Bytes), l.CommittedBy, readable+l.Why); err != nil {
+			return err
+		}
+	}
+	return t.flush()
 }
 
 func (d batchDescription) deduplication() string {

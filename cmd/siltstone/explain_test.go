@@ -84,7 +84,7 @@ func TestTheEmptyBatchIsNotAllOfThem(t *testing.T) {
 	for name, c := range map[string]interface {
 		Run(context.Context, *app) error
 	}{
-		"describe": &describeCmd{Dataset: "d", Batch: &empty},
+		"describe": &describeCmd{Target: "d", Batch: &empty},
 		"merge":    &mergeCmd{Target: "d/"},
 		"verify":   &verifyCmd{Target: "d/"},
 		"deeper":   &verifyCmd{Target: "d/b/c"},
@@ -96,7 +96,7 @@ func TestTheEmptyBatchIsNotAllOfThem(t *testing.T) {
 	}
 	a, stdout, stderr := with(s)
 	only := "b"
-	if code := exitCode((&describeCmd{Dataset: "d", Batch: &only}).Run(t.Context(), a), stderr); code != 0 || !strings.HasPrefix(stdout.String(), "d/b\n") {
+	if code := exitCode((&describeCmd{Target: "d", Batch: &only}).Run(t.Context(), a), stderr); code != 0 || !strings.HasPrefix(stdout.String(), "d/b\n") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 	if !strings.Contains(stdout.String(), " 1 chunk, ") || !strings.Contains(stdout.String(), "0 in 0 blocks") {

@@ -21,16 +21,19 @@ type exportCmd struct {
 	Limit   *int64   `help:"Stop after this many rows." placeholder:"N"`
 	Format  string   `help:"ndjson or csv; by the suffix of FILE when not given." enum:",ndjson,csv" default:""`
 	Live    bool     `help:"Add the rows that are not merged yet."`
+	At      string   `help:"Read each batch as it was: at a time, or at a generation of one batch." placeholder:"TIME|GENERATION"`
 	Output  string   `name:"output" short:"o" help:"Write to this file, which appears whole or not at all; .gz compresses." placeholder:"FILE"`
 }
 
 // Help shows an example.
 func (exportCmd) Help() string {
 	return `Writes the merged rows of a dataset in (id, batch) order. As NDJSON and without --columns each
-row is its stored line, byte for byte, so that "export | put" is a round trip.
+row is its stored line, byte for byte, so that "export | put" is a round trip. --at reads the
+past for as long as HISTORY_MAX_AGE keeps replaced blocks; describe --history lists it.
 
 Example:
-  siltstone export jargon-file --columns term,text --limit 10`
+  siltstone export jargon-file --columns term,text --limit 10
+  siltstone export jargon-file --at 2026-11-30T06:00:00Z -o before.ndjson.gz`
 }
 
 // exportResult is what export says of itself with --json: on stdout when the
@@ -45,11 +48,14 @@ type exportResult struct {
 	LiveRowsExact bool  `json:"live_rows_exact"` // false: at least so many
 	// ForeignBatches are left out until a merge adopts the files that another
 	// tool has written there.
-	ForeignBatches int64  `json:"foreign_batches"`
-	Rejected       int64  `json:"rejected"` // lines of live chunks that are no rows
-	Format         string `json:"format"`
-	File           string `json:"file,omitempty"`
-	Bytes          int64  `json:"bytes"` // written, before compression
+	ForeignBatches int64 `json:"foreign_batches"`
+	Rejected       int64 `json:"rejected"` // lines of live chunks that are no rows
+	// At is the moment that was read; AbsentBatches had no record then.
+	At            string   `json:"at,omitempty"`
+	AbsentBatches []string `json:"absent_batches,omitempty"`
+	Format        string   `json:"format"`
+	File          string   `json:"file,omitempty"`
+	Bytes         int64    `json:"bytes"` // written, before compression
 }
 
 // Run writes the rows.
@@ -58,8 +64,15 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 		return exit(exitUsage, err)
 	}
 	opts := query.Options{Dataset: c.Dataset, Batches: c.Batch, Live: c.Live, WorkDir: a.workDir}
-	res := exportResult{Dataset: c.Dataset, Format: c.format(), Live: c.Live, LiveRowsExact: true, File: c.Output}
-	if !c.Live {
+	if c.At != "" {
+		m, err := query.ParseMoment(c.At)
+		if err != nil {
+			return exit(exitUsage, fmt.Errorf("--at: %w", err))
+		}
+		opts.At = &m
+	}
+	res := exportResult{Dataset: c.Dataset, At: c.At, Format: c.format(), Live: c.Live, LiveRowsExact: true, File: c.Output}
+	if !c.Live && opts.At == nil {
 		// Before the read: what is merged in between is counted, and there.
 		out, err := query.LiveRows(ctx, a.store, c.Dataset, c.Batch)
 		if err != nil {
@@ -89,6 +102,8 @@ func (c *exportCmd) Run(ctx context.Context, a *app) error {
 	switch {
 	case closedPipe(err) && c.Output == "":
 		return nil // whoever reads has enough
+	case errors.Is(err, query.ErrMoment):
+		return exit(exitUsage, fmt.Errorf("%w (with --batch)", err))
 	case errors.Is(err, dataset.ErrNotMerged) && (c.Live || res.LiveRows == 0 && res.LiveRowsExact):
 		return fmt.Errorf("%w; `siltstone merge %s` does it", err, c.Dataset)
 	case errors.Is(err, dataset.ErrNotMerged):
@@ -115,6 +130,8 @@ func (c *exportCmd) check() error {
 		}
 	}
 	switch {
+	case c.At != "" && c.Live:
+		return errors.New("--at and --live: live rows are those of now")
 	case c.Limit != nil && *c.Limit < 0:
 		return fmt.Errorf("--limit %d: it must not be negative", *c.Limit)
 	case strings.Contains(c.Output, "://"):
@@ -174,6 +191,7 @@ func (c *exportCmd) copy(ctx context.Context, a *app, opts query.Options, w quer
 			total = -1
 		}
 		bar = a.progress("export "+c.Dataset, total)
+		res.AbsentBatches = o.Absent
 	}
 	opts.Rejected = func(r query.Rejected) {
 		if res.Rejected++; res.Rejected <= 10 {
@@ -216,6 +234,9 @@ func (c *exportCmd) tell(a *app, res exportResult, missing []string) error {
 			w.stdout = a.stderr // stdout is the data's
 		}
 		return w.printJSON(res)
+	}
+	if n := len(res.AbsentBatches); n > 0 {
+		fmt.Fprintf(a.stderr, "siltstone: %s had no rows merged at %s: %s\n", count(n, "batch"), c.At, few(res.AbsentBatches))
 	}
 	if !c.Live && (res.LiveRows > 0 || !res.LiveRowsExact) {
 		fmt.Fprintf(a.stderr, "siltstone: %s not merged yet and left out; --live adds them\n", res.liveRows())

@@ -51,6 +51,7 @@ func (e *exporter) live(t *testing.T, lines ...string) {
 func (e *exporter) merged(t *testing.T, lines ...string) {
 	t.Helper()
 	e.live(t, lines...)
+	e.registry = prometheus.NewRegistry() // of another process
 	if err := (&mergeCmd{Target: "d"}).Run(t.Context(), e.app); err != nil {
 		t.Fatal(err)
 	}

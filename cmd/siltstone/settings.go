@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -110,11 +111,29 @@ func (r *reader) duration(key string, def time.Duration) time.Duration {
 	if v == "" {
 		return def
 	}
-	d, err := time.ParseDuration(v)
+	d, err := parseDuration(v)
 	if err != nil || d < 0 {
-		r.fail(key, v, where, "a time with its unit, such as 90s")
+		r.fail(key, v, where, "a time with its unit, such as 90s or 7d")
 	}
 	return d
+}
+
+// parseDuration reads what time.ParseDuration does, and days before it: 7d, 1d12h.
+func parseDuration(v string) (time.Duration, error) {
+	days, rest, found := strings.Cut(v, "d")
+	if !found {
+		return time.ParseDuration(v)
+	}
+	n, err := strconv.ParseFloat(days, 64)
+	if err != nil || !(n >= 0 && n <= 100*365) { // nor NaN
+		return 0, fmt.Errorf("%q is no number of days", days)
+	}
+	d := time.Duration(n * float64(24*time.Hour))
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	return d + more, err
 }
 
 func (r *reader) bytes(key string, def int64) int64 {
