@@ -15,8 +15,11 @@ type Config struct {
 	// TrustedProxies are the addresses of proxies whose forwarded headers are
 	// believed.
 	TrustedProxies []netip.Prefix
-	LogTimings     bool   // log each request with the time it took
-	WorkDir        string // for downloads whose columns are not known in advance
+	// AllowedHosts are further names under which browsers may ask a server that
+	// listens on this machine alone, and asks for no token.
+	AllowedHosts []string
+	LogTimings   bool   // log each request with the time it took
+	WorkDir      string // for downloads whose columns are not known in advance
 }
 
 // Validate names the setting that is wrong, if one is.
@@ -32,6 +35,11 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	c.BasePath = base
+	for _, name := range c.AllowedHosts {
+		if err := checkHost(name); err != nil {
+			return c, err
+		}
+	}
 	return c, nil
 }
 

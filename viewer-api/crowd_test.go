@@ -68,7 +68,7 @@ func crowd(addr string, events int, out io.Writer) {
 			defer c.Close()
 			hello := sync.OnceFunc(ready.Done)
 			defer hello()
-			fmt.Fprintf(c, "GET /api/events HTTP/1.1\r\nHost: x\r\n\r\n")
+			fmt.Fprintf(c, "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			_ = c.SetReadDeadline(time.Now().Add(2 * time.Minute))
 			sc := bufio.NewScanner(c)
 			sc.Buffer(make([]byte, 1024), 4096)

@@ -309,7 +309,7 @@ func TestAClientThatNeverReadsIsCutOff(t *testing.T) {
 	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(c, "GET /api/events HTTP/1.1\r\nHost: x\r\n\r\n")
+	fmt.Fprintf(c, "GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	eventually(t, func() string {
 		if n := v.metric("siltstone_viewer_event_clients"); n != 2 {
 			return fmt.Sprint(n, " clients")

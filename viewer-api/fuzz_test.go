@@ -39,7 +39,7 @@ func FuzzParameters(f *testing.F) {
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.WriteString(c, "GET /api/datasets/"+name+"/data?"+query+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /api/datasets/"+name+"/data?"+query+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -89,7 +89,7 @@ func FuzzLastEventID(f *testing.F) {
 		}
 		defer c.Close()
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.WriteString(c, "GET /api/events HTTP/1.1\r\nHost: x\r\nLast-Event-ID: "+id+"\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /api/events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: "+id+"\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -28,7 +28,7 @@ func (s *Server) routes(ops http.Handler) *fiber.App {
 		// A listener of hours does not hold the buffer of its request.
 		ReduceMemoryUsage: true,
 	})
-	app.Use(s.observe, secure)
+	app.Use(s.observe, secure, s.meant)
 	if ops != nil {
 		door := adaptor.HTTPHandler(ops)
 		app.Get("/healthz", door)

@@ -41,6 +41,7 @@ type Server struct {
 	hub     *hub
 	app     *fiber.App
 	static  *static
+	hosts   hosts // known when Run begins
 	asks    chan struct{}
 	streams chan struct{}
 	replays chan struct{}
@@ -79,6 +80,7 @@ func New(engine Engine, b Bus, page fs.FS, ops http.Handler, cfg Config, log *sl
 // Run serves on l until ctx ends. Then downloads and event streams end too.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer s.cancel()
+	s.hosts = newHosts(l.Addr(), s.cfg)
 	hubbed := make(chan error, 1)
 	go func() { hubbed <- s.hub.Run(s.ctx) }()
 	served := make(chan error, 1)

@@ -31,6 +31,7 @@ func viewerPage() (fs.FS, error) {
 type viewerFlags struct {
 	BasePath     string   `help:"Path under which a proxy in front shows the viewer." default:"" placeholder:"/PATH"`
 	TrustedProxy []string `help:"Address or network of a proxy whose forwarded headers are believed; may be repeated." placeholder:"NET"`
+	AllowedHost  []string `help:"Further name under which browsers may ask a viewer that has no token and listens on this machine alone; may be repeated." placeholder:"NAME"`
 }
 
 // config reads the flags, before anything is started.
@@ -39,7 +40,7 @@ func (f viewerFlags) config(a *app) (viewerapi.Config, error) {
 	if err != nil {
 		return viewerapi.Config{}, exit(exitUsage, err)
 	}
-	cfg := viewerapi.Config{Token: a.viewerToken, BasePath: strings.TrimRight(f.BasePath, "/"), TrustedProxies: proxies, LogTimings: a.viewerLogTimings}
+	cfg := viewerapi.Config{Token: a.viewerToken, BasePath: strings.TrimRight(f.BasePath, "/"), TrustedProxies: proxies, AllowedHosts: f.AllowedHost, LogTimings: a.viewerLogTimings}
 	if err := cfg.Validate(); err != nil {
 		return cfg, exit(exitUsage, err)
 	}

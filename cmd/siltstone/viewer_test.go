@@ -105,7 +105,7 @@ func TestARowIsSeenAtOnceAndItsEventArrives(t *testing.T) {
 }
 
 func TestWrongFlagsOfTheViewerAreRefused(t *testing.T) {
-	for _, flag := range []string{"--base-path=silt", "--base-path=/api", "--trusted-proxy=somewhere"} {
+	for _, flag := range []string{"--base-path=silt", "--base-path=/api", "--trusted-proxy=somewhere", "--allowed-host=http://x"} {
 		got := finished(t, "", "--dir", t.TempDir(), "up", "--listen", "127.0.0.1:0", flag)
 		if _, value, _ := strings.Cut(flag, "="); got.code != exitUsage || !strings.Contains(got.stderr, value) {
 			t.Errorf("%s: %d %s", flag, got.code, got.stderr)
