@@ -53,7 +53,7 @@ func (w *walk) formArray(dst []byte, i, depth int) (form []byte, end int) {
 		return dst, refused
 	}
 	dst = append(dst, '[')
-	i = skipSpace(w.line, i+1)
+	i = w.space(i + 1)
 	if byteAt(w.line, i) == ']' {
 		return append(dst, ']'), i + 1
 	}
@@ -61,10 +61,10 @@ func (w *walk) formArray(dst []byte, i, depth int) (form []byte, end int) {
 		if dst, i = w.form(dst, i, depth); i < 0 {
 			return dst, refused
 		}
-		i = skipSpace(w.line, i)
+		i = w.space(i)
 		switch byteAt(w.line, i) {
 		case ',':
-			i = skipSpace(w.line, i+1)
+			i = w.space(i + 1)
 		case ']':
 			return append(dst, ']'), i + 1
 		default:
@@ -78,7 +78,7 @@ func (w *walk) formObject(dst []byte, i, depth int) (form []byte, end int) {
 		return dst, refused
 	}
 	dst = append(dst, '{')
-	i = skipSpace(w.line, i+1)
+	i = w.space(i + 1)
 	if byteAt(w.line, i) == '}' {
 		return append(dst, '}'), i + 1
 	}
@@ -95,10 +95,10 @@ func (w *walk) formObject(dst []byte, i, depth int) (form []byte, end int) {
 		}
 		f.to = len(dst)
 		fields = append(fields, f)
-		i = skipSpace(w.line, i)
+		i = w.space(i)
 		switch byteAt(w.line, i) {
 		case ',':
-			i = skipSpace(w.line, i+1)
+			i = w.space(i + 1)
 		case '}':
 			if sortFields(dst, fields) != nil {
 				return dst, refused
@@ -119,11 +119,11 @@ func (w *walk) key(i int) (text []byte, value int) {
 	if end < 0 {
 		return nil, refused
 	}
-	colon := skipSpace(w.line, end)
+	colon := w.space(end)
 	if byteAt(w.line, colon) != ':' {
 		return nil, refused
 	}
-	return unescape(w.line[i:end]), skipSpace(w.line, colon+1)
+	return unescape(w.line[i:end]), w.space(colon + 1)
 }
 
 // appendScalar appends the form of a valid value that is no array or object.

@@ -46,6 +46,9 @@ func parseRFC3339(raw []byte) (time.Time, bool) {
 	if bytes.IndexByte(text, '\\') >= 0 {
 		text = appendUnquoted(nil, raw)
 	}
+	if t, ok := parseStored(text); ok {
+		return t, true
+	}
 	text = bytes.ToUpper(text) // the RFC allows t and z
 	t, err := time.Parse(time.RFC3339, string(text))
 	if err != nil || !isStrict(text) {
@@ -72,4 +75,44 @@ func inYears(t time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return t, true
+}
+
+// parseStored reads a time as FormatTime writes it, with any number of digits
+// to a second up to nine: nearly all times are, and one comes with every row.
+// It leaves all others, and what is no time, to the library.
+func parseStored(text []byte) (time.Time, bool) {
+	const seconds = len("2006-01-02T15:04:05")
+	if len(text) <= seconds || len(text) > len("2006-01-02T15:04:05.000000000Z") || text[len(text)-1] != 'Z' ||
+		text[4] != '-' || text[7] != '-' || text[10] != 'T' || text[13] != ':' || text[16] != ':' {
+		return time.Time{}, false
+	}
+	var n [7]int
+	for i, at := range [...]int{0, 2, 5, 8, 11, 14, 17} { // the year in two halves
+		a, b := text[at]-'0', text[at+1]-'0'
+		if a > 9 || b > 9 {
+			return time.Time{}, false
+		}
+		n[i] = int(a)*10 + int(b)
+	}
+	year, month, day := n[0]*100+n[1], time.Month(n[2]), n[3]
+	nanos := 0
+	if fraction := text[seconds : len(text)-1]; len(fraction) > 0 {
+		if fraction[0] != '.' || len(fraction) == 1 {
+			return time.Time{}, false
+		}
+		unit := 1_000_000_000
+		for _, c := range fraction[1:] {
+			if c -= '0'; c > 9 {
+				return time.Time{}, false
+			}
+			unit /= 10
+			nanos += int(c) * unit
+		}
+	}
+	if n[4] > 23 || n[5] > 59 || n[6] > 59 {
+		return time.Time{}, false
+	}
+	t := time.Date(year, month, day, n[4], n[5], n[6], nanos, time.UTC)
+	y, m, d := t.Date()
+	return t, y == year && m == month && d == day // a 30th of February is a day of March
 }

@@ -1,6 +1,8 @@
 package dataset_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -58,5 +60,32 @@ func TestATimeThatIsUnknownDoesNotSpoilARow(t *testing.T) {
 		if err != nil || !r.CreatedAt.IsZero() {
 			t.Errorf("%s: %v, %v", line, r.CreatedAt, err)
 		}
+	}
+}
+
+func TestStoredTimesAreReadAsTheLibraryReadsThem(t *testing.T) {
+	rng := rand.New(rand.NewPCG(27, 28))
+	taken := 0
+	for range 50_000 {
+		text := fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d", rng.IntN(10_000), rng.IntN(14), rng.IntN(33), rng.IntN(25), rng.IntN(61), rng.IntN(61))
+		if digits := rng.IntN(12); digits > 0 {
+			text += fmt.Sprintf(".%011d", rng.IntN(1e11))[:1+digits]
+		}
+		text += "Z"
+		if rng.IntN(4) == 0 {
+			at := rng.IntN(len(text))
+			text = text[:at] + string("0123456789-:.TZ+ /"[rng.IntN(18)]) + text[at+1:]
+		}
+		want, err := time.Parse(time.RFC3339, text)
+		got, ok := dataset.ParseTime([]byte(`"` + text + `"`))
+		if ok && (err != nil || !got.Equal(want)) || !ok && err == nil && text[len(text)-1] == 'Z' && want.Format(time.RFC3339Nano)[:11] == text[:11] && text[13] == ':' {
+			t.Fatalf("%s is %v, %v; the library says %v, %v", text, got, ok, want, err)
+		}
+		if ok {
+			taken++
+		}
+	}
+	if taken < 10_000 {
+		t.Errorf("%d times were read", taken)
 	}
 }

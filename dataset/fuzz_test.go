@@ -167,6 +167,11 @@ func FuzzParseTime(f *testing.F) {
 		if !ok {
 			return
 		}
+		if raw[0] == '"' && !bytes.ContainsAny(raw, `\tz`) {
+			if want, err := time.Parse(time.RFC3339, string(bytes.Trim(raw, `" `))); err != nil || !want.Equal(at) {
+				t.Fatalf("%q is %v, the library says %v, %v", raw, at, want, err)
+			}
+		}
 		text := dataset.FormatTime(at)
 		again, ok := dataset.ParseTime([]byte(`"` + text + `"`))
 		if !ok || !again.Equal(at.Truncate(time.Microsecond)) || len(text) != len("2006-01-02T15:04:05.000000Z") {

@@ -28,21 +28,38 @@ func stops(word uint64) uint64 {
 	return (((word ^ quotes) - lanes) | ((word ^ slashes) - lanes) | (word - firstText) | word) & highBits
 }
 
-// skipString passes a string, the first byte behind its quote being b[i]. It
-// looks at eight bytes at a time, since nearly all bytes of nearly all rows are
-// plain text in strings.
+// skipPlain passes plain text: all of ASCII but what a string ends with, an
+// escape starts with, or that must be escaped. Nearly all bytes of nearly all
+// rows are of this kind, so eight are looked at together, and sixteen where
+// that is long.
+func skipPlain(b []byte, i int) int {
+	for ; i+16 <= len(b); i += 16 {
+		two := b[i : i+16]
+		low, high := stops(binary.LittleEndian.Uint64(two)), stops(binary.LittleEndian.Uint64(two[8:]))
+		if low|high == 0 {
+			continue
+		}
+		if low != 0 {
+			return i + bits.TrailingZeros64(low)>>3
+		}
+		return i + 8 + bits.TrailingZeros64(high)>>3
+	}
+	for i+8 <= len(b) {
+		if m := stops(binary.LittleEndian.Uint64(b[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+		i += 8
+	}
+	for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' && b[i] < utf8.RuneSelf {
+		i++ // the last bytes of the line
+	}
+	return i
+}
+
+// skipString passes a string, the first byte behind its quote being b[i].
 func skipString(b []byte, i int) (end int) {
 	for {
-		for i+8 <= len(b) {
-			if m := stops(binary.LittleEndian.Uint64(b[i:])); m != 0 {
-				i += bits.TrailingZeros64(m) >> 3
-				break
-			}
-			i += 8
-		}
-		for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' && b[i] < utf8.RuneSelf {
-			i++ // the last bytes of the line
-		}
+		i = skipPlain(b, i)
 		if i >= len(b) {
 			return refused
 		}
@@ -50,47 +67,58 @@ func skipString(b []byte, i int) (end int) {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			if i = skipEscape(b, i); i < 0 {
-				return refused
+			if i+1 < len(b) && isShortEscape[b[i+1]] {
+				i += 2
+				continue
 			}
+			i = skipLongEscape(b, i)
 		case c < ' ':
 			return refused
 		default:
-			if i = skipRunes(b, i); i < 0 {
-				return refused
-			}
+			i = skipRunes(b, i)
+		}
+		if i < 0 {
+			return refused
 		}
 	}
 }
 
-// skipEscape passes an escape, whose backslash is b[i]. Half of a surrogate
-// pair that stands alone is legal.
-func skipEscape(b []byte, i int) int {
-	if i+1 >= len(b) {
+// isShortEscape has the bytes that make an escape with a backslash before them.
+var isShortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// skipLongEscape passes an escape with four digits, whose backslash is b[i].
+// Half of a surrogate pair that stands alone is legal.
+func skipLongEscape(b []byte, i int) int {
+	if byteAt(b, i+1) != 'u' {
 		return refused
 	}
-	switch b[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2
-	case 'u':
-		if _, ok := hex4(b[i+2:]); ok {
-			return i + 6
-		}
+	if _, ok := hex4(b[i+2:]); !ok {
+		return refused
 	}
-	return refused
+	return i + 6
 }
 
 // skipRunes passes UTF-8 up to the next byte of ASCII.
 func skipRunes(b []byte, i int) int {
 	for i < len(b) && b[i] >= utf8.RuneSelf {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n <= 1 {
-			return refused
+		switch c := b[i]; {
+		case i+2 < len(b) && 0xC2 <= c && c < 0xE0 && isMore(b[i+1]):
+			i += 2
+		case i+2 < len(b) && 0xE1 <= c && c < 0xED && isMore(b[i+1]) && isMore(b[i+2]):
+			i += 3
+		default: // all others have odd rules
+			r, n := utf8.DecodeRune(b[i:])
+			if r == utf8.RuneError && n <= 1 {
+				return refused
+			}
+			i += n
 		}
-		i += n
 	}
 	return i
 }
+
+// isMore reports whether c is a byte of a rune, not the first.
+func isMore(c byte) bool { return c&0xC0 == 0x80 }
 
 // skipNumber passes a number.
 func skipNumber(b []byte, i int) int {

@@ -33,12 +33,12 @@ type column struct {
 // row passes a whole line.
 func (w *walk) row(s *rowScan, columns []column) bool {
 	line := w.line
-	*s = rowScan{open: skipSpace(line, 0)}
+	*s = rowScan{open: w.space(0)}
 	if len(line) > MaxLineBytes || byteAt(line, s.open) != '{' {
 		return false
 	}
 	segment := s.open + 1
-	i := skipSpace(line, segment)
+	i := w.space(segment)
 	if byteAt(line, i) == '}' {
 		s.end = i
 		return skipSpace(line, i+1) == len(line)
@@ -54,7 +54,7 @@ func (w *walk) row(s *rowScan, columns []column) bool {
 		if to < 0 {
 			return false
 		}
-		i = skipSpace(line, to)
+		i = w.space(to)
 		if known != nil {
 			*known = member{found: true, segment: segment, after: i, from: from, to: to}
 		}
@@ -64,7 +64,7 @@ func (w *walk) row(s *rowScan, columns []column) bool {
 		switch byteAt(line, i) {
 		case ',':
 			segment = i + 1
-			i = skipSpace(line, segment)
+			i = w.space(segment)
 		case '}':
 			s.end = i
 			return w.names.distinct(line, 0) && skipSpace(line, i+1) == len(line)

@@ -35,16 +35,21 @@ func NewScanner(columns []string) *Scanner {
 
 // Scan reads a line as ParseRow does.
 func (s *Scanner) Scan(line []byte) (Row, error) {
+	s.release(line)
+	if s.walk.row(&s.found, s.columns) && !s.walk.lines {
+		return s.found.row(line)
+	}
 	if err := checkLineBreak(line); err != nil {
 		return Row{}, err
 	}
-	if err := s.read(line); err != nil {
+	if err := s.decode(line); err != nil {
 		return Row{}, err
 	}
 	return s.found.row(line)
 }
 
-// read checks a line and finds what is known and asked for.
+// read is Scan of a line that is to be stored, and may still have line breaks
+// between its parts.
 func (s *Scanner) read(line []byte) error {
 	s.release(line)
 	if s.walk.row(&s.found, s.columns) {

@@ -15,6 +15,7 @@ type walk struct {
 	names names
 	text  []byte // the name passed last, where it has escapes
 	held  []byte // see hold
+	lines bool   // a line break was passed
 }
 
 var walks = sync.Pool{New: func() any { return new(walk) }}
@@ -33,11 +34,25 @@ func (w *walk) free() {
 }
 
 func (w *walk) begin(line []byte) {
-	w.line, w.names = line, w.names[:0]
+	w.line, w.names, w.lines = line, w.names[:0], false
 }
 
 // tooLong reports whether offsets in the line may not fit into a name.
 func (w *walk) tooLong() bool { return uint64(len(w.line)) > math.MaxUint32 }
+
+// space passes white space, of which there is none in most rows.
+func (w *walk) space(i int) int {
+	if i < len(w.line) && w.line[i] > ' ' {
+		return i
+	}
+	return w.someSpace(i)
+}
+
+func (w *walk) someSpace(i int) int {
+	end := skipSpace(w.line, i)
+	w.lines = w.lines || bytes.IndexByte(w.line[i:end], '\n') >= 0
+	return end
+}
 
 // value passes a value that stands in depth objects and arrays.
 func (w *walk) value(i, depth int) int {
@@ -54,7 +69,7 @@ func (w *walk) array(i, depth int) int {
 	if depth > MaxDepth {
 		return refused
 	}
-	i = skipSpace(w.line, i+1)
+	i = w.space(i + 1)
 	if byteAt(w.line, i) == ']' {
 		return i + 1
 	}
@@ -62,10 +77,10 @@ func (w *walk) array(i, depth int) int {
 		if i = w.value(i, depth); i < 0 {
 			return refused
 		}
-		i = skipSpace(w.line, i)
+		i = w.space(i)
 		switch byteAt(w.line, i) {
 		case ',':
-			i = skipSpace(w.line, i+1)
+			i = w.space(i + 1)
 		case ']':
 			return i + 1
 		default:
@@ -78,7 +93,7 @@ func (w *walk) object(i, depth int) int {
 	if depth > MaxDepth {
 		return refused
 	}
-	i = skipSpace(w.line, i+1)
+	i = w.space(i + 1)
 	if byteAt(w.line, i) == '}' {
 		return i + 1
 	}
@@ -90,10 +105,10 @@ func (w *walk) object(i, depth int) int {
 		if i = w.value(i, depth); i < 0 {
 			return refused
 		}
-		i = skipSpace(w.line, i)
+		i = w.space(i)
 		switch byteAt(w.line, i) {
 		case ',':
-			i = skipSpace(w.line, i+1)
+			i = w.space(i + 1)
 		case '}':
 			if !w.names.distinct(w.line, first) {
 				return refused
@@ -113,20 +128,22 @@ func (w *walk) name(i int) (value int, text []byte) {
 	if byteAt(w.line, i) != '"' {
 		return refused, nil
 	}
-	end := skipString(w.line, i+1)
-	if end < 0 {
-		return refused, nil
-	}
-	text = w.line[i+1 : end-1]
-	if bytes.IndexByte(text, '\\') >= 0 {
+	end := skipPlain(w.line, i+1)
+	if byteAt(w.line, end) == '"' {
+		text = w.line[i+1 : end] // as nearly always
+		end++
+	} else {
+		if end = skipString(w.line, end); end < 0 {
+			return refused, nil
+		}
 		w.text = appendUnquoted(w.text[:0], w.line[i:end])
 		text = w.text
 	}
 	w.names = append(w.names, name{hash: maphash.Bytes(nameSeed, text), from: uint32(i), to: uint32(end)})
-	if end = skipSpace(w.line, end); byteAt(w.line, end) != ':' {
+	if end = w.space(end); byteAt(w.line, end) != ':' {
 		return refused, nil
 	}
-	return skipSpace(w.line, end+1), text
+	return w.space(end + 1), text
 }
 
 // hold keeps the text of the last name until the next hold.
@@ -135,11 +152,11 @@ func (w *walk) hold() { w.text, w.held = w.held, w.text }
 // fields passes an object and hands out its members, until fn has enough. It
 // gives how many it handed out, and whether nothing was left for the decoder.
 func (w *walk) fields(fn func(name, value []byte) bool) (n int, ok bool) {
-	i := skipSpace(w.line, 0)
+	i := w.space(0)
 	if byteAt(w.line, i) != '{' || w.tooLong() {
 		return 0, false
 	}
-	i = skipSpace(w.line, i+1)
+	i = w.space(i + 1)
 	if byteAt(w.line, i) == '}' {
 		return 0, true
 	}
@@ -157,10 +174,10 @@ func (w *walk) fields(fn func(name, value []byte) bool) (n int, ok bool) {
 		if n++; !fn(text, w.line[from:to:to]) {
 			return n, true
 		}
-		i = skipSpace(w.line, to)
+		i = w.space(to)
 		switch byteAt(w.line, i) {
 		case ',':
-			i = skipSpace(w.line, i+1)
+			i = w.space(i + 1)
 		case '}':
 			return n, true
 		default:
