@@ -1,6 +1,7 @@
 package block
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -13,52 +14,62 @@ import (
 // decimals are exact, NaN and infinities are the strings "NaN", "Infinity" and
 // "-Infinity", timestamps are RFC 3339 (without an offset where the file says
 // that they are local), bytes without a text type are base64. Lists become
-// arrays, maps objects. A *LineError stands for one row (Line is its number);
-// any other error is the last.
+// arrays, maps objects; docs/formats.md §2 has the whole table. A *LineError
+// stands for one row (Line is its number); any other error is the last.
 func ParquetLines(r io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		p, err := openParquet(r, size)
+		p, err := OpenParquetFile(r, size)
 		if err != nil {
-			yield(nil, fmt.Errorf("parquet: %w", err))
+			yield(nil, err)
 			return
 		}
-		defer p.close()
+		defer p.Close()
 		for {
-			more, err := p.fill()
-			if err != nil {
-				yield(nil, fmt.Errorf("parquet: after row %d: %w", p.number, err))
+			line, err := p.Next()
+			if err == io.EOF {
 				return
 			}
-			if !more {
+			var one *LineError
+			if !yield(line, err) || err != nil && !errors.As(err, &one) {
 				return
-			}
-			for _, row := range p.batch[:p.n] {
-				p.number++
-				line, err := p.line(row)
-				if err != nil {
-					line, err = nil, &LineError{Line: int(p.number), Reason: err.Error()}
-				}
-				if !yield(line, err) {
-					return
-				}
 			}
 		}
 	}
 }
 
-// parquetFile reads a file a few rows at a time.
-type parquetFile struct {
-	groups []parquet.RowGroup
-	rows   parquet.Rows // of the present group
+// Windowed is a reader that is told which bytes are read next. A parquet file is
+// read to and fro within one row group, then within the next: a reader for which
+// each call is a request can get a row group in one.
+type Windowed interface {
+	io.ReaderAt
+	Window(from, to int64) error
+}
+
+// ParquetFile reads the rows of a parquet file of any schema, a few at a time.
+type ParquetFile struct {
+	src    io.ReaderAt
+	file   *parquet.File
+	group  int // the next one
+	rows   parquet.Rows
 	batch  [16]parquet.Row
-	n      int
+	n, at  int // rows of the batch, and the next of them
 	number int64
 	root   *parquetNode
 	values parquetValues
 	out    []byte
+	err    error
 }
 
-func openParquet(r io.ReaderAt, size int64) (p *parquetFile, err error) {
+// OpenParquetFile reads the footer of a file.
+func OpenParquetFile(r io.ReaderAt, size int64) (*ParquetFile, error) {
+	p, err := openParquet(r, size)
+	if err != nil {
+		return nil, fmt.Errorf("parquet: %w", err)
+	}
+	return p, nil
+}
+
+func openParquet(r io.ReaderAt, size int64) (p *ParquetFile, err error) {
 	defer recovered(&err)
 	f, err := parquet.OpenFile(r, size,
 		parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
@@ -69,8 +80,8 @@ func openParquet(r io.ReaderAt, size int64) (p *parquetFile, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parquetFile{
-		groups: f.RowGroups(), root: root,
+	return &ParquetFile{
+		src: r, file: f, root: root,
 		values: parquetValues{at: make([]int, root.to), columns: make([][]parquet.Value, root.to)},
 	}, nil
 }
@@ -83,16 +94,54 @@ func recovered(err *error) {
 	}
 }
 
+// Rows is the number of rows that the footer tells.
+func (p *ParquetFile) Rows() int64 { return p.file.NumRows() }
+
+// Next gives the next row as the line of a JSON object, valid until the next
+// call, and io.EOF after the last. A *LineError stands for one row that is none;
+// the line is then what can be told of it all the same, which is no valid JSON
+// text where a text is not valid UTF-8. Any other error is the last.
+func (p *ParquetFile) Next() ([]byte, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	if p.at == p.n {
+		more, err := p.fill()
+		if err == nil && !more {
+			err = io.EOF
+		} else if err != nil {
+			err = fmt.Errorf("parquet: after row %d: %w", p.number, err)
+		}
+		if err != nil {
+			p.err = err
+			return nil, err
+		}
+	}
+	row := p.batch[p.at]
+	p.at++
+	p.number++
+	line, err := p.line(row)
+	if err != nil {
+		return line, &LineError{Line: int(p.number), Reason: err.Error()}
+	}
+	return line, nil
+}
+
 // fill reads the next rows of the present group, or of the next one.
-func (p *parquetFile) fill() (more bool, err error) {
+func (p *ParquetFile) fill() (more bool, err error) {
 	defer recovered(&err)
+	p.at, p.n = 0, 0
 	for {
 		if p.rows == nil {
-			if len(p.groups) == 0 {
+			groups := p.file.RowGroups()
+			if p.group == len(groups) {
 				return false, nil
 			}
-			p.rows = p.groups[0].Rows()
-			p.groups = p.groups[1:]
+			if err := p.window(p.group); err != nil {
+				return false, err
+			}
+			p.rows = groups[p.group].Rows()
+			p.group++
 		}
 		p.n, err = p.rows.ReadRows(p.batch[:])
 		if p.n > 0 && (err == nil || err == io.EOF) {
@@ -112,19 +161,57 @@ func (p *parquetFile) fill() (more bool, err error) {
 	}
 }
 
-func (p *parquetFile) line(row parquet.Row) (line []byte, err error) {
+// window tells the reader where a row group lies.
+func (p *ParquetFile) window(group int) error {
+	w, ok := p.src.(Windowed)
+	columns := p.file.Metadata().RowGroups[group].Columns
+	if !ok || len(columns) == 0 {
+		return nil
+	}
+	from, to := int64(-1), int64(-1)
+	for _, c := range columns {
+		m := c.MetaData
+		at := m.DataPageOffset
+		if d := m.DictionaryPageOffset; d > 0 && d < at {
+			at = d
+		}
+		if from < 0 || at < from {
+			from = at
+		}
+		to = max(to, at+m.TotalCompressedSize)
+	}
+	if from >= to {
+		return nil // no rows
+	}
+	return w.Window(from, to)
+}
+
+func (p *ParquetFile) line(row parquet.Row) (line []byte, err error) {
 	defer recovered(&err)
 	if err := p.values.load(row); err != nil {
 		return nil, err
 	}
-	p.out, err = p.root.appendBody(p.out[:0], &p.values)
-	return p.out, err
+	p.out, err = p.root.appendRow(p.out[:0], &p.values)
+	if err == nil {
+		return p.out, nil
+	}
+	if p.values.load(row) == nil {
+		p.values.lenient = true
+		raw, failed := p.root.appendRow(p.out[:0], &p.values)
+		p.values.lenient = false
+		if p.out = raw; failed == nil {
+			return raw, err
+		}
+	}
+	return nil, err
 }
 
-func (p *parquetFile) close() {
+// Close lets go of what reading holds.
+func (p *ParquetFile) Close() {
 	var err error
 	defer recovered(&err)
 	if p.rows != nil {
 		_ = p.rows.Close() // only read
+		p.rows = nil
 	}
 }

@@ -23,13 +23,7 @@ type leafWriter func(dst []byte, v parquet.Value) ([]byte, error)
 
 // leafWriterOf chooses by the logical type, else by the physical one.
 func leafWriterOf(t parquet.Type, e format.SchemaElement) leafWriter {
-	logical := e.LogicalType.Value
-	if logical == nil {
-		if lt := t.LogicalType(); lt != nil { // made of an older file's converted type
-			logical = lt.Value
-		}
-	}
-	switch l := logical.(type) {
+	switch l := logicalOf(t, e).(type) {
 	case *format.StringType, *format.EnumType:
 		return appendString
 	case *format.JsonType:
@@ -57,6 +51,16 @@ func leafWriterOf(t parquet.Type, e format.SchemaElement) leafWriter {
 		return appendInterval
 	}
 	return appendPhysical
+}
+
+func logicalOf(t parquet.Type, e format.SchemaElement) any {
+	if e.LogicalType.Value != nil {
+		return e.LogicalType.Value
+	}
+	if lt := t.LogicalType(); lt != nil { // made of an older file's converted type
+		return lt.Value
+	}
+	return nil
 }
 
 func appendPhysical(dst []byte, v parquet.Value) ([]byte, error) {
@@ -215,4 +219,25 @@ func appendInterval(dst []byte, v parquet.Value) ([]byte, error) {
 	}
 	return fmt.Appendf(dst, `{"months":%d,"days":%d,"millis":%d}`, binary.LittleEndian.Uint32(b),
 		binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])), nil
+}
+
+// appendAsIs writes a value that has no JSON text: the bytes of a text in quotes
+// although they are no UTF-8, and those of anything else as base64.
+func appendAsIs(dst []byte, v parquet.Value, why error) []byte {
+	b := v.ByteArray()
+	dst = append(dst, '"')
+	if why != errText {
+		return append(base64.StdEncoding.AppendEncode(dst, b), '"')
+	}
+	for _, c := range b {
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = fmt.Appendf(dst, `\u%04x`, c)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
 }

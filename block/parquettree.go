@@ -8,6 +8,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/siltstone-data/siltstone/dataset"
 )
 
 // parquetNode is a node of a file's schema and knows how to write what is
@@ -71,6 +73,9 @@ func (b *treeBuilder) node(c *parquet.Column, path []string, depth int) (*parque
 		b.leaves++
 		n.to = b.leaves
 		n.write = leafWriterOf(c.Type(), element)
+		if l, ok := logicalOf(c.Type(), element).(*format.TimestampType); ok && depth == 1 && c.Name() == dataset.CreatedAtColumn {
+			n.write = timestampWriter(&format.TimestampType{IsAdjustedToUTC: true, Unit: l.Unit}) // by its meaning, whatever the file says
+		}
 		return n, nil
 	}
 	names := map[string]bool{}
@@ -85,7 +90,7 @@ func (b *treeBuilder) node(c *parquet.Column, path []string, depth int) (*parque
 		}
 		n.children = append(n.children, cn)
 	}
-	if n.to = b.leaves; n.to == n.from {
+	if n.to = b.leaves; n.to == n.from && depth > 0 {
 		return nil, fmt.Errorf("group %q has no columns", path)
 	}
 	n.shape = shapeOf(n, element)
@@ -143,6 +148,33 @@ func (n *parquetNode) append(dst []byte, v *parquetValues) ([]byte, error) {
 	return n.appendBody(dst, v)
 }
 
+// appendRow writes a row. A file can only say by a null that a row has no id.
+func (n *parquetNode) appendRow(dst []byte, v *parquetValues) ([]byte, error) {
+	dst = append(dst, '{')
+	for _, c := range n.children {
+		if c.optional && c.shape == shapeLeaf && string(c.name) == `"id":` {
+			next, err := v.peek(c.from)
+			if err != nil {
+				return dst, err
+			}
+			if next.IsNull() {
+				if err := v.skip(c); err != nil {
+					return dst, err
+				}
+				continue
+			}
+		}
+		if len(dst) > 1 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = c.append(append(dst, c.name...), v); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
 // appendBody writes a value that is there.
 func (n *parquetNode) appendBody(dst []byte, v *parquetValues) ([]byte, error) {
 	switch {
@@ -156,7 +188,11 @@ func (n *parquetNode) appendBody(dst []byte, v *parquetValues) ([]byte, error) {
 		if value.IsNull() {
 			return append(dst, "null"...), nil
 		}
-		return n.write(dst, value)
+		out, err := n.write(dst, value)
+		if err != nil && v.lenient {
+			return appendAsIs(dst, value, err), nil
+		}
+		return out, err
 	case n.shape == shapeList:
 		return n.children[0].appendRepeated(dst, v, '[', ']', (*parquetNode).appendBody)
 	case n.shape == shapeMap:
@@ -216,6 +252,7 @@ func (n *parquetNode) appendPair(dst []byte, v *parquetValues) ([]byte, error) {
 type parquetValues struct {
 	columns [][]parquet.Value
 	at      []int
+	lenient bool // values that cannot be told are told as well as they can be
 }
 
 func (v *parquetValues) load(row parquet.Row) error {

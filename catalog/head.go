@@ -13,8 +13,9 @@ import (
 // builds on and compares with.
 type Head struct {
 	Record Record // generation 0 where there is none yet
-	// Foreign says that another tool's manifest.yaml lies in the record's
-	// place: the first commit replaces it and adopts the merged files there.
+	// Foreign says that another tool has merged the batch: its manifest.yaml lies
+	// in the record's place, or its merged files without one. The first commit
+	// adopts those files.
 	Foreign bool
 
 	etag string // of what lies under the record's key, "" for nothing
@@ -23,6 +24,10 @@ type Head struct {
 
 // Exists reports whether there is a commit record.
 func (h Head) Exists() bool { return h.etag != "" && !h.Foreign }
+
+// Bare reports whether there is no manifest.yaml at all. Blocks that lie there
+// may then be those of a first merge that was never committed.
+func (h Head) Bare() bool { return h.etag == "" }
 
 // ReadHead reads the commit record of a batch. A batch that has none gives a
 // head of generation 0.

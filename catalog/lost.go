@@ -14,47 +14,85 @@ import (
 // is ErrDamaged: its live chunks are not all of it, and a record made anew would
 // name none of its blocks. It costs a list where there is no record, and more
 // only where merged files lie there: before the first commit, they may be those
-// of a merge that is under way or was cut short.
+// of a merge that is under way or was cut short, or those of another tool, which
+// gave them no manifest.yaml. The latter make the head foreign:
+//
+//   - merged.parquet, because nobody else writes one;
+//   - blocks without a single live chunk, because an unfinished merge leaves the
+//     chunks of its blocks where they are.
+//
+// Blocks beside live chunks tell nothing: a merge reads them (see Head.Bare),
+// and readers need not, since what an unfinished merge took is still live.
 func FindRecord(ctx context.Context, s objstore.Store, b dataset.BatchID) (Head, error) {
 	h, err := ReadHead(ctx, s, b)
 	if err != nil || h.etag != "" {
 		return h, err
 	}
-	file, err := first(ctx, s, b, b.Dir()+"merged", dataset.KindBlock)
-	if err != nil || file == "" {
+	legacy, file, err := firstMerged(ctx, s, b)
+	if err != nil || legacy == "" && file == "" {
 		return h, err // every record names a block
 	}
-	sign, err := signOfRecord(ctx, s, b, h)
-	if err != nil || sign == "" {
-		return h, err
+	sign, foreign := "", legacy != ""
+	if file != "" {
+		var live bool
+		if sign, live, err = signOfRecord(ctx, s, b, h); err != nil {
+			return h, err
+		}
+		foreign = foreign || !live
+	}
+	if sign == "" && !foreign {
+		return h, nil
 	}
 	// Or it was made in this moment.
 	if h, err = ReadHead(ctx, s, b); err != nil || h.etag != "" {
 		return h, err
 	}
-	return Head{}, noRecord(ctx, s, b, fmt.Errorf("%w: it is gone: %s lies there, and %s", ErrDamaged, file, sign))
+	if sign != "" {
+		return Head{}, noRecord(ctx, s, b, fmt.Errorf("%w: it is gone: %s lies there, and %s", ErrDamaged, file, sign))
+	}
+	h.Foreign = true
+	return h, nil
+}
+
+// firstMerged gives merged.parquet and the first block of a batch, "" where
+// there is none.
+func firstMerged(ctx context.Context, s objstore.Store, b dataset.BatchID) (legacy, file string, err error) {
+	prefix := b.Dir() + "merged"
+	for info, err := range s.List(ctx, prefix, "") {
+		if err != nil {
+			return "", "", fmt.Errorf("list %s: %w", prefix, err)
+		}
+		switch k := dataset.ParseKey(info.Key); {
+		case k.Batch != b:
+		case k.Kind == dataset.KindLegacy:
+			legacy = info.Key
+		case k.Kind == dataset.KindBlock:
+			return legacy, info.Key, nil // "." comes before "_"
+		}
+	}
+	return legacy, "", nil
 }
 
 // signOfRecord tells by what a batch that has none is known to have had one: a
 // record in history, or chunks of completed runs that are gone. Nobody deletes a
-// chunk before a record has absorbed it.
-func signOfRecord(ctx context.Context, s objstore.Store, b dataset.BatchID, h Head) (string, error) {
+// chunk before a record has absorbed it. live says that there are live chunks.
+func signOfRecord(ctx context.Context, s objstore.Store, b dataset.BatchID, h Head) (sign string, live bool, err error) {
 	history, err := first(ctx, s, b, b.HistoryDir(), dataset.KindHistory)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if history != "" {
-		return "so does " + history, nil
+		return "so does " + history, false, nil
 	}
 	l, err := ListLive(ctx, s, b)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	lost, err := FindMissing(ctx, s, b, h, l)
 	if err != nil || len(lost) == 0 {
-		return "", err
+		return "", len(l.Chunks) > 0, err
 	}
-	return lost[0].String(), nil
+	return lost[0].String(), false, nil
 }
 
 // first gives the first object of a kind below prefix, "" where there is none.

@@ -14,6 +14,8 @@ import (
 
 func TestABatchWithoutARecordIsNewOrHasLostIt(t *testing.T) {
 	file := batch.BlockKey("merged_00000.jsonl.gz")
+	legacy := batch.BlockKey("merged.parquet")
+	const foreign = "foreign"
 	run := func(t *testing.T, s objstore.Store, chunks int, state string) {
 		m := catalog.RunManifest{Run: "a1b2c3", Dataset: batch.Dataset, Batch: batch.Batch, State: state, Chunks: chunks}
 		if err := catalog.PutRun(t.Context(), s, m); err != nil {
@@ -21,8 +23,10 @@ func TestABatchWithoutARecordIsNewOrHasLostIt(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		do   func(t *testing.T, s objstore.Store)
-		want string // of the error; "" for a batch that is as good as new
+		do func(t *testing.T, s objstore.Store)
+		// of the error; "" for a batch that is as good as new or has another
+		// tool's manifest, foreign for one that has no manifest and is to be adopted
+		want string
 	}{
 		"nothing there": {func(*testing.T, objstore.Store) {}, ""},
 		"written, not merged": {func(t *testing.T, s objstore.Store) {
@@ -42,6 +46,27 @@ func TestABatchWithoutARecordIsNewOrHasLostIt(t *testing.T) {
 		"chunks were deleted, nothing was merged": {func(t *testing.T, s objstore.Store) {
 			run(t, s, 1, catalog.RunCompleted)
 		}, ""},
+		"merged.parquet alone": {func(t *testing.T, s objstore.Store) {
+			put(t, s, legacy, "x")
+		}, foreign},
+		"merged.parquet, with chunks of writers that a cleaner of old has merged and deleted": {func(t *testing.T, s objstore.Store) {
+			run(t, s, 1, catalog.RunCompleted)
+			put(t, s, legacy, "x")
+			put(t, s, batch.ChunkKey("ffffff", 0), "{}\n")
+		}, foreign},
+		"merged.parquet, and an unfinished merge that began to adopt it": {func(t *testing.T, s objstore.Store) {
+			put(t, s, legacy, "x")
+			put(t, s, file, "x")
+			put(t, s, batch.ChunkKey("ffffff", 0), "{}\n")
+		}, foreign},
+		"blocks and nothing else": {func(t *testing.T, s objstore.Store) {
+			put(t, s, file, "x")
+		}, foreign},
+		"blocks beside live chunks of an open run": {func(t *testing.T, s objstore.Store) {
+			run(t, s, 0, catalog.RunOpen)
+			put(t, s, batch.ChunkKey("a1b2c3", 0), "{}\n")
+			put(t, s, file, "x")
+		}, ""},
 		"lost after one merge": {func(t *testing.T, s objstore.Store) {
 			run(t, s, 1, catalog.RunCompleted)
 			put(t, s, batch.ChunkKey("ffffff", 0), "{}\n")
@@ -56,7 +81,13 @@ func TestABatchWithoutARecordIsNewOrHasLostIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := mem.New()
 			c.do(t, s)
-			_, err := catalog.FindRecord(t.Context(), s, batch)
+			h, err := catalog.FindRecord(t.Context(), s, batch)
+			if (h.Foreign && h.Bare()) != (c.want == foreign) {
+				t.Errorf("foreign: %v, %v", h.Foreign, err)
+			}
+			if c.want == foreign {
+				c.want = ""
+			}
 			if _, opened := catalog.Open(t.Context(), s, batch); (opened == nil) != (err == nil) {
 				t.Errorf("Open: %v, FindRecord: %v", opened, err)
 			}

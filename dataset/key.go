@@ -21,7 +21,10 @@ const (
 	KindRejected Kind = "rejected" // lines that were not merged; File is the chunk's name
 	KindIndex    Kind = "index"    // index of a block; Number is the block's
 	KindMeta     Kind = "meta"     // summary of a batch's indexes
-	KindUnknown  Kind = ""         // not ours, or not of a batch
+	// KindOldChunk is a live chunk of a layer of older tools, rows of many
+	// batches: Batch has no batch.
+	KindOldChunk Kind = "oldchunk"
+	KindUnknown  Kind = "" // not ours, or not of a batch
 )
 
 // Key is a parsed object key.
@@ -67,6 +70,8 @@ func ParseKey(key string) Key {
 		}
 	}
 	switch {
+	case k.Batch.Annotator != "" && live && len(rest) == 1:
+		k.parseOldChunk(rest[0])
 	case merged && len(rest) >= 2 && rest[0] == "_index":
 		k.parseIndex(rest[1:])
 	case len(rest) == 2:
@@ -76,7 +81,11 @@ func ParseKey(key string) Key {
 		k.Batch.Batch = rest[0]
 		k.parseSub(rest[1], rest[2])
 	}
-	if k.Kind == KindUnknown || k.Batch.Check() != nil {
+	check := k.Batch.Check
+	if k.Kind == KindOldChunk {
+		check = k.Batch.checkLayer
+	}
+	if k.Kind == KindUnknown || check() != nil {
 		return Key{}
 	}
 	return k

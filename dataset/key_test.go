@@ -68,7 +68,8 @@ func TestAKeyThatIsNoneOfOursIsUnknown(t *testing.T) {
 		"D/B/a1b2c3_chunk_00000.jsonl\n", "D/B/xa1b2c3_chunk_00000.jsonl", "D/B/merged_00000.jsonl", "D/B/merged_0.jsonl.gz",
 		"D/B/manifest.yml", "D/B/_history/17.yaml", "D/B/_history/00000017.yaml/x", "D/B/_other/00000.bin", "D/B/_digests/0.bin",
 		"_locks/x/manifest.yaml", "D/_index/manifest.yaml", "D/.temp/manifest.yaml", "D/_migration/status.json",
-		"D/annotations/manifest.yaml", "D/annotations/A/manifest.yaml", "D/annotations/A/.temp/.lock", "D/annotations/A/.temp/chunk_00000.jsonl",
+		"D/annotations/manifest.yaml", "D/annotations/A/manifest.yaml", "D/annotations/A/.temp/.lock", "D/annotations/A/.temp/_rejected/chunk_00000.jsonl",
+		"D/annotations/A/chunk_00000.jsonl", "D/B/chunk_00000.jsonl", "D/annotations/A.x/.temp/chunk_00000.jsonl", "D/annotations/A/.temp/chunk_x.jsonl",
 		"D/annotations/A/B/a1b2c3_chunk_00000.jsonl", "D/annotations/A/.temp/B/merged_00000.jsonl.gz", "D/annotations/A/.temp/B/manifest.yaml",
 		"D/annotations/A.x/B/manifest.yaml", "D/annotations/A/.temp/B/_rejected/a1b2c3_chunk_00000.jsonl",
 		"D/annotations/a1b2c3_chunk_00000.jsonl", "D/ B/manifest.yaml", "D/B\x00/manifest.yaml", "D\xff/B/manifest.yaml",
@@ -77,6 +78,15 @@ func TestAKeyThatIsNoneOfOursIsUnknown(t *testing.T) {
 	} {
 		if k := dataset.ParseKey(key); k != (dataset.Key{}) {
 			t.Errorf("%q is %+v", key, k)
+		}
+	}
+}
+
+func TestAChunkOfManyBatchesIsKnownByItsLayer(t *testing.T) {
+	for _, name := range []string{"chunk_00000.jsonl", "chunk_7.jsonl", "a1b2c3_chunk_00012.jsonl"} {
+		want := dataset.Key{Kind: dataset.KindOldChunk, Batch: dataset.BatchID{Dataset: "D", Annotator: "A"}, File: name}
+		if d := cmp.Diff(want, dataset.ParseKey(dataset.OldChunkDir("D", "A")+name)); d != "" {
+			t.Error(d)
 		}
 	}
 }

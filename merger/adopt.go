@@ -2,9 +2,10 @@ package merger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,15 +15,21 @@ import (
 	"github.com/siltstone-data/siltstone/objstore"
 )
 
-// adoption is what lies in a batch whose manifest.yaml is another tool's: the
-// merged files there hold its rows, in whatever order and with or without ids.
-// The first commit writes them anew.
+// adoption is what lies in a batch that has no commit record yet: the merged
+// files there hold its rows, in whatever order and with or without ids. The
+// first commit writes them anew.
+//
+// Where there is no manifest.yaml at all, files with numbers may also be blocks
+// of a first merge that never committed. Their rows come last of all: what is
+// still live, or in merged.parquet, decides as if they were not there, and only
+// rows that are nowhere else are added. So it does not matter which they are.
 type adoption struct {
-	files []numbered
-	next  int // past every number seen
+	files []source // parquet ones first
+	paths []string // within the batch
+	next  int      // past every number seen
 }
 
-func findAdoption(ctx context.Context, s objstore.Store, b dataset.BatchID) (adoption, error) {
+func findAdoption(ctx context.Context, s objstore.Store, b dataset.BatchID, bare bool) (adoption, error) {
 	found, err := listNumbered(ctx, s, b)
 	if err != nil {
 		return adoption{}, err
@@ -30,65 +37,124 @@ func findAdoption(ctx context.Context, s objstore.Store, b dataset.BatchID) (ado
 	var a adoption
 	for _, f := range found {
 		a.next = max(a.next, f.Number+1)
-		if f.Kind != dataset.KindDigest {
-			a.files = append(a.files, f)
+		if f.Kind == dataset.KindDigest {
+			continue
 		}
+		src := mergedSource(f)
+		if bare && f.Kind == dataset.KindBlock {
+			src.class = classLeft
+		}
+		a.files = append(a.files, src)
+		a.paths = append(a.paths, f.path())
 	}
+	slices.SortStableFunc(a.files, func(x, y source) int {
+		switch {
+		case x.isParquet() == y.isParquet():
+			return 0
+		case x.isParquet():
+			return -1
+		}
+		return 1
+	})
 	return a, nil
 }
 
-func (a adoption) sources() []source {
-	var out []source
-	for _, f := range a.files {
-		out = append(out, mergedSource(f))
+// parquet is how many of the files, the first ones, are parquet.
+func (a adoption) parquet() int {
+	n := 0
+	for n < len(a.files) && a.files[n].isParquet() {
+		n++
 	}
-	return out
+	return n
 }
 
 // garbage is what the adopting commit says of the files.
 func (a adoption) garbage(since time.Time) []catalog.Garbage {
 	var out []catalog.Garbage
-	for _, f := range a.files {
-		out = append(out, catalog.Garbage{File: f.path(), Since: since.UTC()})
+	for _, path := range a.paths {
+		out = append(out, catalog.Garbage{File: path, Since: since.UTC()})
 	}
 	return out
 }
 
-// adopt gives the lines of a merged file to fn. Damage of such a file is an
-// error: nobody else has its rows.
-func adopt(dir string, s source, body io.Reader, fn func(block.Line) error) error {
-	if !strings.HasSuffix(s.name, ".parquet") {
-		in, err := block.Open(body)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", s.key, err)
-		}
+// unadoptable says that a merged file of another tool is damaged. Nobody else
+// has its rows, so a batch with such a file stays as it is.
+type unadoptable struct {
+	key string
+	err error
+}
+
+func (u *unadoptable) Error() string {
+	return fmt.Sprintf("%s: %v: put the file back as it was, or take it out of the batch to go on without its rows", u.key, u.err)
+}
+
+// Unwrap gives what is wrong, as damage.
+func (u *unadoptable) Unwrap() []error { return []error{block.ErrDamaged, u.err} }
+
+// adoptLines gives the lines of a merged file that is no parquet to fn.
+func adoptLines(s source, body io.Reader, fn func(block.Line) error) error {
+	from := &remembering{r: body}
+	in, err := block.Open(from)
+	if err == nil {
 		defer in.Close()
-		return eachLine(s, in, fn)
-	}
-	f, err := os.CreateTemp(dir, "adopt-*")
-	if err != nil {
-		return fmt.Errorf("read %s: %w", s.key, err)
-	}
-	defer func() { _ = f.Close(); _ = os.Remove(f.Name()) }()
-	size, err := io.Copy(f, body)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", s.key, err)
-	}
-	number := 0
-	for raw, err := range block.ParquetLines(f, size) {
-		if err != nil {
-			return fmt.Errorf("read %s: %w", s.key, err)
+		told := error(nil)
+		err = eachLine(s, in, func(l block.Line) error {
+			told = fn(l)
+			return told
+		})
+		if told != nil {
+			return told
 		}
-		number++
-		line := block.Line{Number: number, Raw: raw}
-		if line.Row, err = dataset.ParseRow(raw); err != nil {
-			line.Reject = err.Error()
+	}
+	switch {
+	case err == nil:
+		return nil
+	case from.err != nil:
+		return fmt.Errorf("read %s: %w", s.key, from.err)
+	}
+	return &unadoptable{s.key, err}
+}
+
+// adoptParquet gives the rows of a parquet file of any schema to fn, and how far
+// it is to progress. It reads the version that was listed, a row group at a time.
+func adoptParquet(ctx context.Context, store objstore.Store, dir string, s source, fn func(block.Line) error, progress func(done, total int64)) error {
+	f := &remoteFile{ctx: ctx, store: store, source: s, dir: dir}
+	defer f.close()
+	in, err := block.OpenParquetFile(f, s.size)
+	if err != nil {
+		return f.damage(err)
+	}
+	defer in.Close()
+	for n := int64(0); ; n++ {
+		if n%1000 == 0 {
+			if progress(n, in.Rows()); ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		raw, err := in.Next()
+		if err == io.EOF {
+			if n != in.Rows() {
+				return f.damage(fmt.Errorf("it has %d rows, and its footer says %d", n, in.Rows()))
+			}
+			progress(n, n)
+			return nil
+		}
+		line := block.Line{Number: int(n) + 1, Raw: raw}
+		var bad *block.LineError
+		switch {
+		case errors.As(err, &bad):
+			line.Reject = bad.Reason
+		case err != nil:
+			return f.damage(err)
+		default:
+			if line.Row, err = dataset.ParseRow(raw); err != nil {
+				line.Reject = err.Error()
+			}
 		}
 		if err := fn(line); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // eachLine gives the lines of a source.
@@ -107,3 +173,21 @@ func eachLine(s source, in io.Reader, fn func(block.Line) error) error {
 		}
 	}
 }
+
+// remembering keeps the error of a reader, to tell a body that cannot be had
+// from one that is damaged.
+type remembering struct {
+	r   io.Reader
+	err error
+}
+
+func (m *remembering) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if err != nil && err != io.EOF {
+		m.err = err
+	}
+	return n, err
+}
+
+// isParquet reports whether the source is a parquet file.
+func (s source) isParquet() bool { return strings.HasSuffix(s.name, ".parquet") }

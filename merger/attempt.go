@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/siltstone-data/siltstone/block"
@@ -101,8 +102,8 @@ func (a *attempt) look(ctx context.Context) error {
 	if a.full, a.empty, err = splitBlocks(a.head.Record); err != nil {
 		return err
 	}
-	if a.head.Foreign {
-		a.adopted, err = findAdoption(ctx, a.store, a.batch)
+	if !a.head.Exists() {
+		a.adopted, err = findAdoption(ctx, a.store, a.batch, a.head.Bare())
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func (a *attempt) fullPass() bool {
 
 // build reads, decides and writes, and gives the record to commit.
 func (a *attempt) build(ctx context.Context) (catalog.Record, Result, error) {
-	a.sources = a.adopted.sources()
+	a.sources = slices.Clone(a.adopted.files)
 	for _, c := range a.live {
 		a.sources = append(a.sources, chunkSource(c))
 	}
@@ -178,16 +179,24 @@ func (a *attempt) limits() Limits { return Limits{Rows: a.cfg.BlockRows, Bytes: 
 
 // read takes the lines of all sources.
 func (a *attempt) read(ctx context.Context) error {
-	f := fetcher{store: a.store, sources: a.sources, ahead: a.cfg.Concurrency}
-	total := int64(len(a.sources))
-	return f.each(ctx, func(i int, body io.Reader) error {
-		s := a.sources[i]
+	n := a.adopted.parquet()
+	for i, s := range a.sources[:n] {
 		add := func(l block.Line) error { return a.in.add(s, uint32(i), l) }
+		if err := adoptParquet(ctx, a.store, a.dir, s, add, func(done, total int64) { a.progress("adopt", done, total) }); err != nil {
+			return err
+		}
+		a.metrics.Bytes.WithLabelValues("chunks_read").Add(float64(s.size))
+	}
+	f := fetcher{store: a.store, sources: a.sources[n:], ahead: a.cfg.Concurrency}
+	total := int64(len(f.sources))
+	return f.each(ctx, func(i int, body io.Reader) error {
+		s := f.sources[i]
+		add := func(l block.Line) error { return a.in.add(s, uint32(n+i), l) }
 		var err error
-		if s.class == classMerged {
-			err = adopt(a.dir, s, body, add)
-		} else {
+		if s.class == classNew {
 			err = eachLine(s, body, add)
+		} else {
+			err = adoptLines(s, body, add)
 		}
 		if err != nil {
 			return err

@@ -7,10 +7,12 @@ import (
 	"github.com/siltstone-data/siltstone/block"
 )
 
-// Classes of rows: those in blocks are decided before new ones.
+// Classes of rows: those in blocks are decided before new ones, and those of
+// blocks that may be an unfinished merge's after all others.
 const (
 	classMerged byte = 0
 	classNew    byte = 1
+	classLeft   byte = 2
 )
 
 // place is where a row came from, and its turn in the order in which rows are

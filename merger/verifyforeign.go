@@ -3,8 +3,6 @@ package merger
 import (
 	"errors"
 	"fmt"
-	"io"
-	"syscall"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/dataset"
@@ -31,35 +29,30 @@ func (c *checker) checkForeign() error {
 }
 
 func (c *checker) checkMerged(s source) error {
-	body, _, err := c.store.Get(c.ctx, s.key, s.span())
-	if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, objstore.ErrChanged) {
-		return nil // adopted or written again meanwhile
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", s.key, err)
-	}
-	defer body.Close()
 	if s.size == 0 {
 		c.report.problem(s.key, "it is empty")
 		return nil
 	}
 	in := intake{layer: c.batch.Annotator != ""}
 	rows, bad, first := int64(0), int64(0), ""
-	from := &remembering{r: body}
-	err = adopt(c.dir, s, from, func(l block.Line) error {
+	line := func(l block.Line) error {
 		if _, reason := in.check(s, l); reason == "" {
 			rows++
 		} else if bad++; first == "" {
 			first = fmt.Sprintf("line %d: %s", l.Number, reason)
 		}
 		return c.ctx.Err()
-	})
+	}
+	err := c.readMerged(s, line)
+	var damaged *unadoptable
 	switch {
-	case err != nil && (from.err != nil || c.ctx.Err() != nil || errors.As(err, new(syscall.Errno))):
-		return err // the store's or this machine's fault
-	case err != nil:
-		c.report.problem(s.key, "no merge can adopt it: %v", err)
+	case errors.Is(err, objstore.ErrNotFound), errors.Is(err, objstore.ErrChanged):
+		return nil // adopted or written again meanwhile
+	case errors.As(err, &damaged):
+		c.report.problem(s.key, "no merge can adopt it: %v", damaged.err)
 		return nil
+	case err != nil:
+		return err
 	case bad > 0:
 		c.report.problem(s.key, "lines that are no rows: %d; %s", bad, first)
 	}
@@ -69,17 +62,14 @@ func (c *checker) checkMerged(s source) error {
 	return nil
 }
 
-// remembering keeps the error of a reader, to tell a body that cannot be had
-// from one that is damaged. One that ends too soon is damaged.
-type remembering struct {
-	r   io.Reader
-	err error
-}
-
-func (m *remembering) Read(p []byte) (int, error) {
-	n, err := m.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		m.err = err
+func (c *checker) readMerged(s source, line func(block.Line) error) error {
+	if s.isParquet() {
+		return adoptParquet(c.ctx, c.store, c.dir, s, line, func(int64, int64) {})
 	}
-	return n, err
+	body, _, err := c.store.Get(c.ctx, s.key, s.span())
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.key, err)
+	}
+	defer body.Close()
+	return adoptLines(s, body, line)
 }

@@ -129,7 +129,7 @@ func (w *weaver) take(t thread) error {
 	case !dropped:
 		return w.keep(t)
 	case why == dropDigest:
-		w.duplicates++
+		w.duplicate(t)
 		return nil
 	}
 	return w.lose(t)
@@ -166,6 +166,14 @@ func (w *weaver) keep(t thread) error {
 	return w.shelf.add(dataset.Row{ID: t.id, Raw: t.raw}, t.origin)
 }
 
+// duplicate counts a row that does not stay, but for one that an unfinished
+// merge may have left: then the row that it was made of counts.
+func (w *weaver) duplicate(t thread) {
+	if t.origin != newRow || classOfRow(t.key) != classLeft {
+		w.duplicates++
+	}
+}
+
 // lose counts a row whose id another one has: a repeated write, or a conflict,
 // which is kept among the rejected lines.
 func (w *weaver) lose(t thread) error {
@@ -177,7 +185,7 @@ func (w *weaver) lose(t thread) error {
 		win.content, win.hasSum = dataset.ContentDigest(dataset.Row{ID: win.id, Raw: win.raw}), true
 	}
 	if dataset.ContentDigest(dataset.Row{ID: t.id, Raw: t.raw}) == win.content {
-		w.duplicates++
+		w.duplicate(t)
 		return nil
 	}
 	if t.origin != newRow {
