@@ -256,8 +256,8 @@ func TestGarbageLeavesTheRecordOnceItsFileIsGone(t *testing.T) {
 	c := newClock()
 	s := mem.New(mem.Config{Now: c.now})
 	e := engine(t, s, config(t, c))
-	for i := range 2 {
-		putChunk(t, s, theBatch, "aaaaaa", i, row(string(rune('a'+i)), "x", 1))
+	for i := range 2 { // the second row falls into the block
+		putChunk(t, s, theBatch, "aaaaaa", i, row(string(rune('a'+i)), "x", 1), row("z", "x", 1))
 		merge(t, e, theBatch)
 	}
 	r := record(t, s, theBatch)

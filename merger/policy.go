@@ -9,7 +9,8 @@ import (
 // Load is a number of rows and their raw bytes, newlines included.
 type Load struct{ Rows, Bytes int64 }
 
-func (l Load) plus(m Load) Load { return Load{l.Rows + m.Rows, l.Bytes + m.Bytes} }
+func (l Load) plus(m Load) Load  { return Load{l.Rows + m.Rows, l.Bytes + m.Bytes} }
+func (l Load) minus(m Load) Load { return Load{l.Rows - m.Rows, l.Bytes - m.Bytes} }
 
 // Limits bound a block.
 type Limits struct{ Rows, Bytes int64 }
@@ -17,6 +18,24 @@ type Limits struct{ Rows, Bytes int64 }
 // fill is how full a block with that load is: 1 is full.
 func (l Limits) fill(x Load) float64 {
 	return max(float64(x.Rows)/float64(l.Rows), float64(x.Bytes)/float64(l.Bytes))
+}
+
+// Split gives the limits under which a load becomes as few blocks as it can,
+// all of about one size: 1.02 blocks become two halves, not a full one and a
+// crumb, so that each is large enough to be left alone.
+func (l Limits) Split(x Load) Limits {
+	fill := l.fill(x)
+	n := int64(fill)
+	if float64(n) < fill {
+		n++
+	}
+	switch {
+	case n < 2:
+		return l
+	case float64(x.Rows)/float64(l.Rows) == fill:
+		return Limits{Rows: (x.Rows + n - 1) / n, Bytes: l.Bytes}
+	}
+	return Limits{Rows: l.Rows, Bytes: min(l.Bytes, x.Bytes/n+x.Bytes/max(x.Rows, 1)+1)}
 }
 
 // Slots tell where ids lie relative to n blocks in order: slot 2i+1 is within
@@ -37,42 +56,63 @@ func slotOf(blocks []catalog.Block, id string) int {
 
 // Segment is a range of slots, both ends included, whose rows are written
 // anew: the blocks in it and the new rows.
-type Segment struct{ From, To int }
+type Segment struct {
+	From, To int
+	Load     Load  // of all its rows, at most; zero where that is not known
+	New      int64 // how many of them are new
+}
 
 // Blocks gives the blocks of the segment, as a half-open range of indexes.
 func (s Segment) Blocks() (from, to int) { return s.From / 2, (s.To + 1) / 2 }
+
+// many new rows that fall into one place are no accident: more will.
+const many = 16
+
+// Cuts tells whether a block ends between a part of the segment without new
+// rows, before the first or past the last of them, and the rest with them. So
+// what has grown cold is not written again when more new rows follow there: the
+// tail of writers whose ids overlap in time stays small, and rows that go on
+// between two others' get a place of their own. The part must be the larger one:
+// the rest at least doubles before it is cut again.
+//
+// Few rows that fall far inside a large block cut nothing. They may fall
+// anywhere next time, and blocks would crumble.
+func (s Segment) Cuts(cold, rest Load, limits Limits) bool {
+	if cold.Rows <= 0 || rest.Rows <= 0 || limits.fill(cold) < limits.fill(rest) {
+		return false
+	}
+	return limits.fill(s.Load) < 0.5 || s.New >= many || s.To%2 == 0
+}
 
 // Plan decides which blocks are written anew. blocks are those that hold rows,
 // in order; news has the new rows by slot. Blocks in no segment stay as they
 // are.
 //
 // A block is rewritten when new rows fall into its range, since ranges must not
-// overlap. New rows elsewhere become blocks of their own, but a neighbour that
-// is less than half full and no larger than what it joins is taken in: so each
-// time a row is rewritten its block has at least doubled, which a trickle of
-// small merges does O(log n) times to a row and leaves O(log n) small blocks.
+// overlap. New rows elsewhere become blocks of their own. Besides, small
+// neighbours that no new row touches are joined: see joinNeighbours.
 func Plan(blocks []catalog.Block, news []Load, limits Limits) []Segment {
 	var pieces []piece
 	for slot := range 2*len(blocks) + 1 {
-		p := piece{Segment: Segment{slot, slot}, load: news[slot], rewrite: news[slot].Rows > 0}
+		p := piece{Segment: Segment{From: slot, To: slot, Load: news[slot], New: news[slot].Rows}}
+		p.rewrite = p.New > 0
 		if slot%2 == 1 {
 			b := blocks[slot/2]
-			p.load = p.load.plus(Load{b.Rows, b.RawBytes})
+			p.Load = p.Load.plus(Load{b.Rows, b.RawBytes})
 		} else if !p.rewrite {
 			continue
 		}
 		pieces = append(pieces, p)
-		for n := len(pieces); n > 1 && pieces[n-2].joins(pieces[n-1], limits); n-- {
-			pieces[n-2] = piece{
-				Segment: Segment{pieces[n-2].From, pieces[n-1].To},
-				load:    pieces[n-2].load.plus(pieces[n-1].load),
-				rewrite: true,
-			}
+		// Neighbours that are both written anyhow are written together, unless
+		// both are large.
+		for n := len(pieces); n > 1 && pieces[n-2].rewrite && pieces[n-1].rewrite &&
+			min(limits.fill(pieces[n-2].Load), limits.fill(pieces[n-1].Load)) < 0.5; n-- {
+			pieces[n-2] = joined(pieces[n-2 : n])
 			pieces = pieces[:n-1]
 		}
 	}
 	var out []Segment
-	for _, p := range pieces {
+	for _, p := range joinNeighbours(pieces, limits) {
 		if p.rewrite {
 			out = append(out, p.Segment)
 		}
@@ -83,23 +123,20 @@ func Plan(blocks []catalog.Block, news []Load, limits Limits) []Segment {
 // piece is a block that stays, or a segment.
 type piece struct {
 	Segment
-	load    Load
 	rewrite bool
 }
 
-// joins tells whether two neighbours become one segment.
-func (p piece) joins(q piece, limits Limits) bool {
-	a, b := limits.fill(p.load), limits.fill(q.load)
-	switch {
-	case p.rewrite && q.rewrite: // both are written anyway
-		return min(a, b) < 0.5
-	case p.rewrite:
-		return b < 0.5 && b <= a
-	case q.rewrite:
-		return a < 0.5 && a <= b
+// joined is one segment of neighbours.
+func joined(ps []piece) piece {
+	p := ps[0]
+	p.rewrite = true
+	for _, q := range ps[1:] {
+		p.To = q.To
+		p.Load = p.Load.plus(q.Load)
+		p.New += q.New
 	}
-	return false
+	return p
 }
 
 // PlanAll is one segment of all blocks: for when every row is decided again.
-func PlanAll(blocks []catalog.Block) []Segment { return []Segment{{0, 2 * len(blocks)}} }
+func PlanAll(blocks []catalog.Block) []Segment { return []Segment{{From: 0, To: 2 * len(blocks)}} }

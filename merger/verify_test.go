@@ -144,7 +144,7 @@ func flip(t *testing.T, s objstore.Store, key string, at int) {
 
 func TestVerifyNotesWhatAMergeOrASweepWillSeeTo(t *testing.T) {
 	s := busy(t, newClock(), []string{"k"})
-	put(t, s, "d/b/merged_00002.jsonl.gz", "an orphan")
+	put(t, s, "d/b/merged_00003.jsonl.gz", "an orphan")
 	put(t, s, "d/b/merged_00077.jsonl.gz", "a stray")
 	put(t, s, "d/b/_history/notes.txt", "?")
 	put(t, s, "d/b/data.jsonl", a)
@@ -161,7 +161,7 @@ func TestVerifyNotesWhatAMergeOrASweepWillSeeTo(t *testing.T) {
 	for _, n := range rep.Notes {
 		notes += n.Key + ": " + n.What + "\n"
 	}
-	for _, want := range []string{"absorbed, and still there", "lines will be rejected", "merged_00077.jsonl.gz: not named", "merged_00002.jsonl.gz: an orphan", "wait for the sweeper",
+	for _, want := range []string{"absorbed, and still there", "lines will be rejected", "merged_00077.jsonl.gz: not named", "merged_00003.jsonl.gz: an orphan", "wait for the sweeper",
 		"notes.txt: not a file of the format", "data.jsonl: not a file", "AAAAAA_chunk_00000.jsonl: not a file"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in\n%s", want, notes)

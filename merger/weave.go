@@ -58,6 +58,7 @@ type weaver struct {
 	blocks   []catalog.Block
 	segments []Segment
 	drops    *cursor // of rows that do not stay; nil without deduplication
+	limits   Limits
 	shelf    *shelf
 	rejects  *rejects
 	progress func(rows int64)
@@ -70,6 +71,7 @@ type weaver struct {
 
 	segment int    // that of the row before
 	slot    int    // its slot
+	part    part   // of that segment
 	id      []byte // encoded id of the row before
 	winner  winner
 }
@@ -122,17 +124,31 @@ func (w *weaver) take(t thread) error {
 			return fmt.Errorf("sort rows: %w", err)
 		}
 	}
+	if err := w.move(t); err != nil {
+		return err
+	}
 	dropped, why, err := w.dropped(t)
 	switch {
 	case err != nil:
 		return err
 	case !dropped:
-		return w.keep(t)
+		err = w.keep(t)
 	case why == dropDigest:
 		w.duplicate(t)
-		return nil
+	default:
+		err = w.lose(t)
 	}
-	return w.lose(t)
+	if err == nil && w.part.after(int64(len(t.raw))+1, t.origin == newRow, !dropped) {
+		err = w.cut()
+	}
+	return err
+}
+
+// cut ends the block at hand within a segment.
+func (w *weaver) cut() error {
+	err := w.shelf.cut()
+	w.shelf.limits = w.part.cut()
+	return err
 }
 
 // dropped tells whether a row does not stay, and why.
@@ -159,9 +175,6 @@ func (w *weaver) keep(t thread) error {
 	w.kept++
 	if t.origin == newRow && classOfRow(t.key) == classNew {
 		w.added++
-	}
-	if err := w.move(t); err != nil {
-		return err
 	}
 	return w.shelf.add(dataset.Row{ID: t.id, Raw: t.raw}, t.origin)
 }
@@ -220,8 +233,14 @@ func (w *weaver) move(t thread) error {
 	if w.segment == len(w.segments) || w.slot < w.segments[w.segment].From {
 		return errWeave
 	}
-	if before >= 0 && before != w.segment {
-		return w.shelf.cut()
+	if before != w.segment {
+		if err := w.shelf.cut(); err != nil {
+			return err
+		}
+		w.shelf.limits = w.part.enter(w.segments[w.segment], w.limits)
+	}
+	if w.part.before(t.origin == newRow) {
+		return w.cut()
 	}
 	return nil
 }

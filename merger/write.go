@@ -80,7 +80,7 @@ func (a *attempt) weave(ctx context.Context, segments []Segment, v *verdict, fil
 		s.uploads, s.ctx = errgroup.WithContext(ctx)
 		s.uploads.SetLimit(uploadsAtOnce)
 	}
-	w := &weaver{blocks: a.full, segments: segments, shelf: s, rejects: a.in.rejects}
+	w := &weaver{blocks: a.full, segments: segments, limits: a.limits(), shelf: s, rejects: a.in.rejects}
 	total := a.in.rows.Len()
 	scan := a.scan(ctx, segments)
 	defer scan.close()
