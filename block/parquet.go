@@ -14,7 +14,8 @@ import (
 // decimals are exact, NaN and infinities are the strings "NaN", "Infinity" and
 // "-Infinity", timestamps are RFC 3339 (without an offset where the file says
 // that they are local), bytes without a text type are base64. Lists become
-// arrays, maps objects; docs/formats.md §2 has the whole table. A *LineError
+// arrays, maps objects; docs/formats.md §2 has the whole table. A parquet block
+// of siltstone gives its lines as they were written. A *LineError
 // stands for one row (Line is its number); any other error is the last.
 func ParquetLines(r io.ReaderAt, size int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
@@ -47,6 +48,7 @@ type Windowed interface {
 
 // ParquetFile reads the rows of a parquet file of any schema, a few at a time.
 type ParquetFile struct {
+	own    *ParquetReader // not nil: it is a block of siltstone, and what follows is not used
 	src    io.ReaderAt
 	file   *parquet.File
 	group  int // the next one
@@ -62,11 +64,34 @@ type ParquetFile struct {
 
 // OpenParquetFile reads the footer of a file.
 func OpenParquetFile(r io.ReaderAt, size int64) (*ParquetFile, error) {
-	p, err := openParquet(r, size)
+	p, err := openOwn(r, size)
+	if p == nil && err == nil {
+		p, err = openParquet(r, size)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("parquet: %w", err)
 	}
 	return p, nil
+}
+
+// openOwn opens a block of siltstone, whose lines are more than its columns; it
+// gives nil for another file, and for what is damaged past knowing.
+func openOwn(r io.ReaderAt, size int64) (*ParquetFile, error) {
+	footer, err := ReadParquetFooter(r, size)
+	if errors.Is(err, ErrDamaged) {
+		return nil, nil
+	}
+	if err == nil {
+		_, err = OpenParquet(footer, size)
+	}
+	if errors.Is(err, ErrNoBlock) {
+		return nil, nil
+	}
+	p := &ParquetFile{own: NewParquetReader(r, size, nil)}
+	if err == nil {
+		err = p.own.open()
+	}
+	return p, err
 }
 
 func openParquet(r io.ReaderAt, size int64) (p *ParquetFile, err error) {
@@ -95,7 +120,12 @@ func recovered(err *error) {
 }
 
 // Rows is the number of rows that the footer tells.
-func (p *ParquetFile) Rows() int64 { return p.file.NumRows() }
+func (p *ParquetFile) Rows() int64 {
+	if p.own != nil {
+		return p.own.p.Rows()
+	}
+	return p.file.NumRows()
+}
 
 // Next gives the next row as the line of a JSON object, valid until the next
 // call, and io.EOF after the last. A *LineError stands for one row that is none;
@@ -104,6 +134,14 @@ func (p *ParquetFile) Rows() int64 { return p.file.NumRows() }
 func (p *ParquetFile) Next() ([]byte, error) {
 	if p.err != nil {
 		return nil, p.err
+	}
+	if p.own != nil {
+		row, err := p.own.Next()
+		if err != nil && err != io.EOF {
+			err = fmt.Errorf("parquet: after row %d: %w", p.own.given, err)
+		}
+		p.err = err
+		return row.Raw, err
 	}
 	if p.at == p.n {
 		more, err := p.fill()
