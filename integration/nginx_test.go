@@ -12,18 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/nats/bus"
-	"github.com/siltstone-data/siltstone/nats/embedded"
 	"github.com/siltstone-data/siltstone/objstore"
 	"github.com/siltstone-data/siltstone/objstore/mem"
-	"github.com/siltstone-data/siltstone/query"
 	viewerapi "github.com/siltstone-data/siltstone/viewer-api"
 )
 
@@ -60,50 +56,18 @@ func behindNginx(t *testing.T, token string) (b *bus.Bus, store *mem.Store, fron
 			t.Skip("nginx is not installed (apt-get install nginx-light)")
 		}
 	}
-	srv, err := embedded.Open(t.Context(), embedded.Config{Dir: t.TempDir()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { srv.Close() })
-	b, err = bus.Connect(t.Context(), bus.Config{Server: srv, Scope: "test"}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.Close)
-	if _, err := b.Topology(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	store = mem.New()
-	engine, err := query.NewEngine(store, query.Listed(store), query.EngineConfig{WorkDir: t.TempDir()}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { engine.Close() })
 	local, err := viewerapi.ParseProxies([]string{"127.0.0.1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := viewerapi.New(engine, b, fstest.MapFS{"index.html": {Data: []byte("the page")}}, nil,
-		viewerapi.Config{Token: token, BasePath: "/silt", TrustedProxies: local, WorkDir: t.TempDir()}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := listenAnywhere(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := v.Run(ctx, l); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { cancel(); wg.Wait() })
+	v := serveViewer(t, viewerapi.Config{Token: token, BasePath: "/silt", TrustedProxies: local})
 
 	free := listenAnywhere(t)
 	front = free.Addr().String()
 	free.Close() // nginx takes it over
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, dir, front, l.Addr()), 0o600); err != nil {
+	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, dir, front, v.addr), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
@@ -123,7 +87,7 @@ func behindNginx(t *testing.T, token string) (b *bus.Bus, store *mem.Store, fron
 		c, err := net.Dial("tcp", front)
 		if err == nil {
 			c.Close()
-			return b, store, "http://" + front
+			return v.bus, v.store, "http://" + front
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("nginx does not come up: ", err)
