@@ -230,13 +230,30 @@ func TestEveryRuneAndHalfARuneIsJudgedAsUTF8(t *testing.T) {
 
 func TestUnquotingAgreesWithTheDecoder(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(25, 26))}
+	room := make([]byte, 0, 256)
+	compared := 0
 	for range 20_000 {
-		quoted := []byte(g.text())
-		got := dataset.AppendUnquoted(nil, quoted)
-		want, err := jsontext.AppendUnquote(nil, quoted)
-		if err == nil && !bytes.Equal(got, want) {
-			t.Fatalf("%s: %q, want %q", quoted, got, want)
+		quoted := `"`
+		for range g.IntN(6) {
+			quoted += strings.Repeat(g.pick("a", "é", "日", "<>"), g.IntN(12)) + strings.Trim(g.text(), `"`)
+			if strings.HasSuffix(quoted, `\`) {
+				quoted += `"`
+			}
 		}
+		quoted += `"`
+		want, err := jsontext.AppendUnquote([]byte("before"), quoted)
+		if err != nil {
+			continue // half of a surrogate pair
+		}
+		compared++
+		for _, dst := range [][]byte{[]byte("before"), append(room, "before"...)} {
+			if got := dataset.AppendUnquoted(dst, []byte(quoted)); !bytes.Equal(got, want) {
+				t.Fatalf("%s: %q, want %q", quoted, got, want)
+			}
+		}
+	}
+	if compared < 1000 {
+		t.Errorf("%d strings were compared", compared)
 	}
 }
 

@@ -67,7 +67,7 @@ func skipString(b []byte, i int) (end int) {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			if i+1 < len(b) && isShortEscape[b[i+1]] {
+			if i+1 < len(b) && shortEscapes[b[i+1]] != 0 {
 				i += 2
 				continue
 			}
@@ -82,9 +82,6 @@ func skipString(b []byte, i int) (end int) {
 		}
 	}
 }
-
-// isShortEscape has the bytes that make an escape with a backslash before them.
-var isShortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // skipLongEscape passes an escape with four digits, whose backslash is b[i].
 // Half of a surrogate pair that stands alone is legal.

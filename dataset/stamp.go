@@ -45,7 +45,13 @@ func (s *Stamper) Stamp(line []byte) (Row, error) {
 	if err := scanner.read(line); err != nil {
 		return Row{}, err
 	}
-	found := &scanner.found
+	return s.StampScanned(scanner)
+}
+
+// StampScanned is Stamp of the line that the scanner has read last, without an
+// error: it is not read again.
+func (s *Stamper) StampScanned(scanner *Scanner) (Row, error) {
+	line, found := scanner.walk.line, &scanner.found
 	if name, at := found.reserved(false); name != "" {
 		return Row{}, reservedError(name, at)
 	}

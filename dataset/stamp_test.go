@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -55,6 +56,25 @@ func TestAStampPutsIDAndTimeFirstAndKeepsTheRest(t *testing.T) {
 		again, err := dataset.ParseRow(got.Raw)
 		if d := cmp.Diff(got, again); d != "" || err != nil {
 			t.Errorf("%s: reads back differently: %v %s", line, err, d)
+		}
+	}
+}
+
+func TestAScannedLineIsStampedAsItIs(t *testing.T) {
+	scanner := dataset.NewScanner(nil)
+	rng := rand.New(rand.NewPCG(29, 30))
+	lines := []string{`{"_batch":1}`, `{"_created_at":"soon"}`, `{"a":1}`, "{\"a\":1} \n"}
+	for range 200 {
+		lines = append(lines, string(randomRow(rng)))
+	}
+	for _, line := range lines {
+		if _, err := scanner.Scan([]byte(line)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		got, err := fixedStamper().StampScanned(scanner)
+		want, wantErr := fixedStamper().Stamp([]byte(line))
+		if d := cmp.Diff(want, got) + cmp.Diff(fmt.Sprint(wantErr), fmt.Sprint(err)); d != "" {
+			t.Errorf("%s: %s", line, d)
 		}
 	}
 }

@@ -19,42 +19,35 @@ func appendUnquoted(dst, quoted []byte) []byte {
 		dst = append(dst, s[:i]...)
 		c := s[i+1]
 		s = s[i+2:]
-		switch c {
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r, ok := hex4(s)
-			if !ok {
-				return dst
-			}
-			s = s[4:]
-			if utf16.IsSurrogate(r) {
-				if len(s) >= 6 && s[0] == '\\' && s[1] == 'u' {
-					if low, ok := hex4(s[2:]); ok {
-						if full := utf16.DecodeRune(r, low); full != utf8.RuneError {
-							dst = utf8.AppendRune(dst, full)
-							s = s[6:]
-							continue
-						}
-					}
-				}
-				dst = append(dst, 0xE0|byte(r>>12), 0x80|byte(r>>6&0x3F), 0x80|byte(r&0x3F))
-				continue
-			}
-			dst = utf8.AppendRune(dst, r)
-		default: // quote, backslash, slash
-			dst = append(dst, c)
+		if short := shortEscapes[c]; short != 0 {
+			dst = append(dst, short)
+			continue
 		}
+		r, ok := hex4(s)
+		if !ok {
+			return dst
+		}
+		s = s[4:]
+		if !utf16.IsSurrogate(r) {
+			dst = utf8.AppendRune(dst, r)
+			continue
+		}
+		if len(s) >= 6 && s[0] == '\\' && s[1] == 'u' {
+			if low, ok := hex4(s[2:]); ok {
+				if full := utf16.DecodeRune(r, low); full != utf8.RuneError {
+					dst = utf8.AppendRune(dst, full)
+					s = s[6:]
+					continue
+				}
+			}
+		}
+		dst = append(dst, 0xE0|byte(r>>12), 0x80|byte(r>>6&0x3F), 0x80|byte(r&0x3F))
 	}
 }
+
+// shortEscapes has what a byte means behind a backslash, and 0 where that is
+// not one byte.
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func hex4(s []byte) (rune, bool) {
 	if len(s) < 4 {
