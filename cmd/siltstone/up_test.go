@@ -141,7 +141,7 @@ func (s *server) store(t *testing.T) objstore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client
+	return objstore.WithPrefix(client, c.Prefix)
 }
 
 // settled waits until the batch has no live chunk.
