@@ -104,12 +104,23 @@ func (a *arena) reset() {
 	a.slab, a.used = 0, 0
 }
 
+// sort puts the entries in order. What all keys begin with tells nothing, and
+// ids that are times begin with a lot of it: prefixes start behind that.
 func (a *arena) sort() {
-	slices.SortFunc(a.entries, func(x, y entry) int {
-		if c := cmp.Compare(x.prefix, y.prefix); c != 0 {
-			return c
+	common := a.common()
+	if common > 0 {
+		for i, e := range a.entries {
+			a.entries[i].prefix = prefixOf(a.key(e)[common:])
 		}
-		if c := bytes.Compare(a.key(x), a.key(y)); c != 0 {
+	}
+	slices.SortFunc(a.entries, func(x, y entry) int {
+		if x.prefix != y.prefix {
+			if x.prefix < y.prefix {
+				return -1
+			}
+			return 1
+		}
+		if c := bytes.Compare(a.key(x)[common:], a.key(y)[common:]); c != 0 {
 			return c
 		}
 		if c := cmp.Compare(x.slab, y.slab); c != 0 {
@@ -117,6 +128,25 @@ func (a *arena) sort() {
 		}
 		return cmp.Compare(x.at, y.at)
 	})
+}
+
+// common is the length of what all keys begin with.
+func (a *arena) common() int {
+	if len(a.entries) < 2 {
+		return 0
+	}
+	first := a.key(a.entries[0])
+	n := len(first)
+	for _, e := range a.entries[1:] {
+		k := a.key(e)
+		n = min(n, len(k))
+		for i := 0; i < n; i++ {
+			if k[i] != first[i] {
+				n = i
+			}
+		}
+	}
+	return n
 }
 
 func (a *arena) key(e entry) []byte {

@@ -15,27 +15,29 @@ func CreateRunsWith(create func(dir, pattern string) (*os.File, error)) (restore
 	return func() { createTemp = before }
 }
 
-// DecodeRun reads records as they lie in a run, without the framing around them.
-func DecodeRun(data []byte, records int64, longest uint64) (out []Record, err error) {
-	r := &runReader{
-		run: run{records: records, maxKey: longest, maxPayload: longest},
-		in:  bytes.NewReader(data), left: records, file: io.NopCloser(nil),
+// EncodeKeys writes keys as they lie in a run.
+func EncodeKeys(keys ...string) []byte {
+	w := areaWriter{buf: []byte{}}
+	for i, k := range keys {
+		w.sealed(len(w.buf), []byte(k), i, 0)
 	}
+	return w.buf
+}
+
+// DecodeKeys reads keys as they lie in a run.
+func DecodeKeys(data []byte, records int64, longest int) (keys []string, err error) {
+	in := bytes.NewReader(data)
+	r := newKeyReader(&spillFile{}, run{end: int64(len(data)), records: records, maxKey: longest}, 0, 1)
+	r.win.file = in
 	for {
 		h, err := r.Next()
 		if err == io.EOF {
-			return out, nil
+			return keys, nil
 		}
 		if err != nil {
-			return out, err
+			return keys, err
 		}
-		rec := Record{Key: bytes.Clone(h.key)}
-		if len(out)%2 == 0 { // every other payload is passed over, as in a merge that stops
-			if rec.Payload, err = r.payload(nil); err != nil {
-				return out, err
-			}
-		}
-		out = append(out, rec)
+		keys = append(keys, string(h.key))
 	}
 }
 

@@ -3,6 +3,7 @@ package block
 import (
 	"bytes"
 	"errors"
+	"strings"
 )
 
 // ErrKey reports a sort key that does not start with an id.
@@ -11,6 +12,9 @@ var ErrKey = errors.New("bad sort key")
 // AppendID appends an id to a sort key so that keys order like ids, whatever
 // follows: 0x00 becomes 00 FF, and the id ends with 00 01.
 func AppendID(dst []byte, id string) []byte {
+	if strings.IndexByte(id, 0) < 0 {
+		return append(append(dst, id...), 0, 1)
+	}
 	for i := 0; i < len(id); i++ {
 		dst = append(dst, id[i])
 		if id[i] == 0 {

@@ -1,171 +1,213 @@
 package block
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
+	"hash/crc32"
+	"math/bits"
 	"os"
-
-	"github.com/klauspost/compress/s2"
 )
 
-// run is a file of sorted records: for each the lengths of key and payload as
-// varints, then both. The s2 framing around it carries checksums, so a disk
-// that gives back other bytes is noticed.
-type run struct {
-	path               string
-	records, bytes     int64
-	maxKey, maxPayload uint64
+// A spillFile holds the runs of a sorter one after the other, each in two
+// areas: the payloads, then the keys, so that the keys are read without them.
+//
+//	key area   for each record: length of the key and of the payload as
+//	           varints, CRC32C of the payload, the key, CRC32C of all that
+//
+// Both lie in the order of the keys. The sums are there because a disk that
+// gives back other bytes must be noticed. Nothing is compressed: at the speed
+// of a merge that costs more than it saves.
+type spillFile struct {
+	dir  string
+	path string
+	file *os.File
+	size int64
 }
 
-const runBlock = 64 << 10 // memory per open run is about twice that
+var (
+	errRun     = errors.New("spill file is damaged")
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+)
 
-var errRun = errors.New("spill file is damaged")
+const sumBytes = 4
 
 // createTemp is a variable so that tests can fill the disk.
 var createTemp = os.CreateTemp
 
-// runWriter writes a run.
-type runWriter struct {
-	run
-	file *os.File
-	zip  *s2.Writer
-	head []byte
-}
-
-func createRun(dir string) (*runWriter, error) {
-	f, err := createTemp(dir, "sort-*.run")
+func (f *spillFile) create() error {
+	if f.file != nil {
+		return nil
+	}
+	file, err := createTemp(f.dir, "sort-*.run")
 	if err != nil {
-		return nil, fmt.Errorf("spill: %w", err)
+		return fmt.Errorf("spill: %w", err)
 	}
-	w := &runWriter{run: run{path: f.Name()}, file: f}
-	w.zip = s2.NewWriter(f, s2.WriterBlockSize(runBlock), s2.WriterConcurrency(1))
-	return w, nil
-}
-
-func (w *runWriter) add(key, payload []byte) error {
-	w.head = binary.AppendUvarint(w.head[:0], uint64(len(key)))
-	w.head = binary.AppendUvarint(w.head, uint64(len(payload)))
-	for _, b := range [][]byte{w.head, key, payload} {
-		if _, err := w.zip.Write(b); err != nil {
-			return fmt.Errorf("spill: %w", err)
-		}
-	}
-	w.records++
-	w.bytes += int64(len(key) + len(payload))
-	w.maxKey = max(w.maxKey, uint64(len(key)))
-	w.maxPayload = max(w.maxPayload, uint64(len(payload)))
+	f.file, f.path = file, file.Name()
 	return nil
 }
 
-// close ends the run; after an error of add or of its own the file is removed.
-func (w *runWriter) close(err error) (run, error) {
-	if cerr := w.zip.Close(); err == nil && cerr != nil {
-		err = fmt.Errorf("spill: %w", cerr)
+// reserve makes room for a run.
+func (f *spillFile) reserve(size runSize) (run, error) {
+	if err := f.create(); err != nil {
+		return run{}, err
 	}
-	if cerr := w.file.Close(); err == nil && cerr != nil {
-		err = fmt.Errorf("spill: %w", cerr)
-	}
-	if err != nil {
-		_ = os.Remove(w.path)
-	}
-	return w.run, err
+	r := run{payloads: f.size, keys: f.size + size.payloads, records: size.records, maxKey: size.maxKey}
+	r.end = r.keys + size.keys
+	f.size = r.end
+	return r, nil
 }
 
-// runReader reads a run. It reads a payload only when asked for, so that many
-// open runs of large records hold one payload, not one each.
-type runReader struct {
+// whole compares the length of the file with what was written.
+func (f *spillFile) whole() error {
+	if f.file == nil {
+		return nil
+	}
+	info, err := f.file.Stat()
+	if err != nil {
+		return fmt.Errorf("read spill: %w", err)
+	}
+	if info.Size() != f.size {
+		return f.broken(fmt.Errorf("it has %d bytes, %d were written", info.Size(), f.size))
+	}
+	return nil
+}
+
+func (f *spillFile) broken(err error) error {
+	return fmt.Errorf("%w: %s: %w", errRun, f.path, err)
+}
+
+func (f *spillFile) remove() error {
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	if rerr := os.Remove(f.path); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
+		err = errors.Join(err, rerr)
+	}
+	f.file = nil
+	return err
+}
+
+// run is where the records of one filling of an arena lie.
+type run struct {
+	payloads, keys, end int64 // offsets
+	records             int64
+	maxKey              int
+}
+
+// runSize is what a run takes.
+type runSize struct {
+	payloads, keys, records int64
+	maxKey                  int
+}
+
+func (s *runSize) add(key, payload int) {
+	s.records++
+	s.payloads += int64(payload)
+	s.keys += int64(uvarintLen(key) + uvarintLen(payload) + key + 2*sumBytes)
+	s.maxKey = max(s.maxKey, key)
+}
+
+func uvarintLen(n int) int { return (bits.Len64(uint64(n)|1) + 6) / 7 }
+
+// runWriter fills the areas of a run.
+type runWriter struct {
 	run
-	file    io.Closer
-	in      byteReader
-	left    int64  // records
-	pending uint64 // payload bytes not read yet
-	keyBuf  []byte
+	payloadArea, keyArea areaWriter
 }
 
-type byteReader interface {
-	io.Reader
-	io.ByteReader
+func newRunWriter(file *os.File, r run) *runWriter {
+	return &runWriter{run: r, payloadArea: areaOf(file, r.payloads, r.keys), keyArea: areaOf(file, r.keys, r.end)}
 }
 
-func openRun(r run) (*runReader, error) {
-	f, err := os.Open(r.path)
-	if err != nil {
-		return nil, fmt.Errorf("read spill: %w", err)
-	}
-	zr := s2.NewReader(f, s2.ReaderMaxBlockSize(runBlock), s2.ReaderAllocBlock(runBlock))
-	return &runReader{run: r, file: f, in: zr, left: r.records}, nil
+func (w *runWriter) add(key, payload []byte) {
+	w.keyArea.addKey(key, len(payload), crc32.Checksum(payload, castagnoli))
+	w.payloadArea.add(payload)
 }
 
-// runHead is a record of which only the key is read.
-type runHead struct {
-	key []byte
-	run *runReader
+func (w *runWriter) close() error {
+	if err := errors.Join(w.payloadArea.flush(), w.keyArea.flush()); err != nil {
+		return err
+	}
+	if w.payloadArea.at != w.keys || w.keyArea.at != w.end {
+		return fmt.Errorf("%w: a run has another length than its records", errRun)
+	}
+	return nil
 }
 
-// Next gives the next key; it is a Stream for Merge.
-func (r *runReader) Next() (runHead, error) {
-	if r.pending > 0 {
-		if _, err := io.CopyN(io.Discard, r.in, int64(r.pending)); err != nil {
-			return runHead{}, r.broken(err)
-		}
-		r.pending = 0
-	}
-	if r.left == 0 {
-		if _, err := r.in.ReadByte(); err != io.EOF {
-			return runHead{}, r.broken(errors.New("it goes on after its last record"))
-		}
-		return runHead{}, io.EOF
-	}
-	keyLen, err := r.length(r.maxKey)
-	if err != nil {
-		return runHead{}, err
-	}
-	if r.pending, err = r.length(r.maxPayload); err != nil {
-		return runHead{}, err
-	}
-	if uint64(cap(r.keyBuf)) < keyLen {
-		r.keyBuf = make([]byte, keyLen)
-	}
-	r.keyBuf = r.keyBuf[:keyLen]
-	if _, err := io.ReadFull(r.in, r.keyBuf); err != nil {
-		return runHead{}, r.broken(err)
-	}
-	r.left--
-	return runHead{r.keyBuf, r}, nil
+// areaWriter writes a part of a file from an offset on. It keeps its first
+// error for flush.
+type areaWriter struct {
+	file *os.File
+	at   int64
+	buf  []byte
+	err  error
 }
 
-func (r *runReader) length(most uint64) (uint64, error) {
-	n, err := binary.ReadUvarint(r.in)
-	if err != nil {
-		return 0, r.broken(err)
-	}
-	if n > most {
-		return 0, r.broken(fmt.Errorf("a length of %d", n))
-	}
-	return n, nil
+const areaBuffer = 256 << 10
+
+// areaOf writes what lies from one offset to another.
+func areaOf(file *os.File, from, to int64) areaWriter {
+	return areaWriter{file: file, at: from, buf: make([]byte, 0, min(to-from, areaBuffer))}
 }
 
-// payload reads the payload of the record given last into buf.
-func (r *runReader) payload(buf []byte) ([]byte, error) {
-	if uint64(cap(buf)) < r.pending {
-		buf = make([]byte, r.pending)
+func (w *areaWriter) add(b []byte) {
+	if len(b) >= areaBuffer {
+		w.write()
+		w.put(b)
+		return
 	}
-	buf = buf[:r.pending]
-	if _, err := io.ReadFull(r.in, buf); err != nil {
-		return nil, r.broken(err)
-	}
-	r.pending = 0
-	return buf, nil
+	w.room(len(b))
+	w.buf = append(w.buf, b...)
 }
 
-func (r *runReader) broken(err error) error {
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("%w: %s: %w", errRun, r.path, err)
+// addKey adds a record of a key area.
+func (w *areaWriter) addKey(key []byte, payload int, sum uint32) {
+	w.room(2*binary.MaxVarintLen64 + len(key) + 2*sumBytes)
+	w.sealed(len(w.buf), key, payload, sum)
 }
 
-func compareHeads(a, b runHead) int { return bytes.Compare(a.key, b.key) }
+// addHead adds a record of an order file: that of a key area behind the number
+// of its run or lane.
+func (w *areaWriter) addHead(h recordHead) {
+	w.room(3*binary.MaxVarintLen64 + len(h.key) + 2*sumBytes)
+	start := len(w.buf)
+	w.buf = binary.AppendUvarint(w.buf, uint64(h.from))
+	w.sealed(start, h.key, h.size, h.sum)
+}
+
+func (w *areaWriter) sealed(start int, key []byte, payload int, sum uint32) {
+	w.buf = binary.AppendUvarint(w.buf, uint64(len(key)))
+	w.buf = binary.AppendUvarint(w.buf, uint64(payload))
+	w.buf = binary.LittleEndian.AppendUint32(w.buf, sum)
+	w.buf = append(w.buf, key...)
+	w.buf = binary.LittleEndian.AppendUint32(w.buf, crc32.Checksum(w.buf[start:], castagnoli))
+}
+
+func (w *areaWriter) room(n int) {
+	if len(w.buf)+n > areaBuffer {
+		w.write()
+	}
+}
+
+func (w *areaWriter) write() {
+	w.put(w.buf)
+	w.buf = w.buf[:0]
+}
+
+func (w *areaWriter) put(b []byte) {
+	if w.err != nil || len(b) == 0 {
+		return
+	}
+	if _, err := w.file.WriteAt(b, w.at); err != nil {
+		w.err = fmt.Errorf("spill: %w", err)
+		return
+	}
+	w.at += int64(len(b))
+}
+
+func (w *areaWriter) flush() error {
+	w.write()
+	return w.err
+}

@@ -1,18 +1,15 @@
 package block
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"slices"
+	"sync"
 )
 
-const (
-	defaultBudget = 64 << 20
-	fanIn         = 128 // runs that are merged at once
-)
+const defaultBudget = 64 << 20
 
 // Record is what a Sorter puts in order: by bytes.Compare of the keys, and
 // within equal keys by the order of Add.
@@ -20,265 +17,264 @@ type Record struct{ Key, Payload []byte }
 
 // Sorter sorts more records than fit in memory. Within its budget it touches
 // no file; past it, it writes sorted runs and merges them. A single record
-// may be larger than the budget. A Sorter is for one goroutine.
+// may be larger than the budget. A Sorter is for one goroutine, but for what it
+// gets through lanes.
 type Sorter struct {
-	dir    string
-	mem    *arena
-	runs   []run
-	n      int64
-	sorted bool
-	open   []*runReader
-	err    error
+	budget int64
+	lanes  []*Lane
+	sorted bool // no more records come
+	taken  bool // Sort was called
+
+	mu    sync.Mutex // of runs and file, which lanes fill
+	file  spillFile
+	runs  []run
+	order *spillFile // the keys of all records in order, once Keys has spilled them
+	err   error
 }
 
 // NewSorter makes a Sorter that keeps at most budget bytes of records in memory
-// (64 MiB when it is 0), and while it merges runs some 20 MiB and one record.
+// (64 MiB when it is 0), and while it merges runs a fourth more and one record.
 // Its files are in dir.
 func NewSorter(dir string, budget int64) *Sorter {
 	if budget <= 0 {
 		budget = defaultBudget
 	}
-	return &Sorter{dir: dir, mem: newArena(budget)}
+	s := &Sorter{budget: budget, file: spillFile{dir: dir}}
+	s.lanes = []*Lane{{s: s, mem: newArena(budget)}}
+	return s
 }
 
 var (
-	errSorted = errors.New("sorter: Add or Sort after Sort")
-	errLarge  = errors.New("sorter: a record of 2 GiB or more")
+	errSorted       = errors.New("sorter: Add or Sort after Sort")
+	errLarge        = errors.New("sorter: a record of 2 GiB or more")
+	errSorterClosed = errors.New("sorter: closed")
 )
 
+// Lanes gives n ways in, each with a part of the budget and each for a
+// goroutine of its own; all must be done before the sorter goes on. Records of
+// one key that come through different lanes have no order.
+func (s *Sorter) Lanes(n int) []*Lane {
+	share := max(s.budget/int64(max(n, 1)), 1)
+	for i := range n {
+		if i == len(s.lanes) {
+			s.lanes = append(s.lanes, &Lane{s: s})
+		}
+		s.lanes[i].mem = newArena(share)
+	}
+	return s.lanes
+}
+
 // Len is the number of records added.
-func (s *Sorter) Len() int64 { return s.n }
+func (s *Sorter) Len() (n int64) {
+	for _, l := range s.lanes {
+		n += l.n
+	}
+	return n
+}
 
 // Add takes a copy of a record. After an error, of a full disk for example,
 // the Sorter gives that error for ever.
-func (s *Sorter) Add(key, payload []byte) error {
+func (s *Sorter) Add(key, payload []byte) error { return s.lanes[0].Add(key, payload) }
+
+// Lane is one of several ways into a Sorter.
+type Lane struct {
+	s   *Sorter
+	mem *arena
+	n   int64
+	err error
+}
+
+// Add takes a copy of a record, as Sorter.Add does.
+func (l *Lane) Add(key, payload []byte) error {
 	switch {
-	case s.err != nil:
-		return s.err
-	case s.sorted:
+	case l.err != nil:
+		return l.err
+	case l.s.sorted:
 		return errSorted
 	case len(key)+len(payload) > math.MaxInt32:
 		return errLarge
 	}
-	if !s.mem.add(key, payload) {
-		if s.err = s.spill(); s.err != nil {
-			return s.err
+	if !l.mem.add(key, payload) {
+		if l.err = l.spill(); l.err != nil {
+			return l.err
 		}
-		if !s.mem.add(key, payload) {
-			if s.err = s.alone(key, payload); s.err != nil {
-				return s.err
+		if !l.mem.add(key, payload) {
+			if l.err = l.s.alone(key, payload); l.err != nil {
+				return l.err
 			}
 		}
 	}
-	s.n++
+	l.n++
 	return nil
 }
 
 // spill writes what is in memory as a run.
-func (s *Sorter) spill() error {
-	if len(s.mem.entries) == 0 {
-		s.mem.reset()
+func (l *Lane) spill() error {
+	if len(l.mem.entries) == 0 {
+		l.mem.reset()
 		return nil
 	}
-	s.mem.sort()
-	w, err := createRun(s.dir)
+	l.mem.sort()
+	var size runSize
+	for _, e := range l.mem.entries {
+		size.add(int(e.keyLen), int(e.payLength))
+	}
+	w, err := l.s.newRun(size)
 	if err != nil {
 		return err
 	}
-	for _, e := range s.mem.entries {
-		r := s.mem.record(e)
-		if err = w.add(r.Key, r.Payload); err != nil {
-			break
-		}
+	for _, e := range l.mem.entries {
+		r := l.mem.record(e)
+		w.add(r.Key, r.Payload)
 	}
-	s.mem.reset()
-	return s.keep(w.close(err))
+	l.mem.reset()
+	return w.close()
 }
 
 // alone writes a record that is larger than the budget as a run of its own.
 func (s *Sorter) alone(key, payload []byte) error {
-	w, err := createRun(s.dir)
+	var size runSize
+	size.add(len(key), len(payload))
+	w, err := s.newRun(size)
 	if err != nil {
 		return err
 	}
-	return s.keep(w.close(w.add(key, payload)))
+	w.add(key, payload)
+	return w.close()
 }
 
-func (s *Sorter) keep(r run, err error) error {
-	if err == nil {
-		s.runs = append(s.runs, r)
+func (s *Sorter) newRun(size runSize) (*runWriter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.file.reserve(size)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	s.runs = append(s.runs, r)
+	return newRunWriter(s.file.file, r), nil
+}
+
+// end ends adding.
+func (s *Sorter) end() error {
+	if s.sorted || s.err != nil {
+		return s.err
+	}
+	s.sorted = true
+	for _, l := range s.lanes {
+		if s.err = l.err; s.err != nil {
+			return s.err
+		}
+		l.mem.sort()
+	}
+	s.err = s.file.whole()
+	return s.err
+}
+
+// Keys ends adding and gives the keys of all records in order. It may be
+// called any number of times before Sort, and costs no payload a look.
+func (s *Sorter) Keys() (Stream[[]byte], error) {
+	if s.taken && s.err == nil {
+		return nil, errSorted
+	}
+	if err := s.end(); err != nil {
+		return nil, err
+	}
+	if len(s.runs) > 0 && s.order == nil {
+		// A pass over the keys in order is cheaper than one over many runs.
+		if s.err = s.spillOrder(); s.err != nil {
+			return nil, s.err
+		}
+	}
+	return &keyStream{s: s, heads: s.heads()}, nil
 }
 
 // Sort ends adding and gives the records in order. The stream ends with Close.
 func (s *Sorter) Sort() (Stream[Record], error) {
-	switch {
-	case s.err != nil:
-		return nil, s.err
-	case s.sorted:
+	if s.taken && s.err == nil {
 		return nil, errSorted
 	}
-	s.sorted = true
-	if len(s.runs) == 0 {
-		s.mem.sort()
-		return &arenaStream{s: s}, nil
-	}
-	if s.err = s.spill(); s.err != nil {
-		return nil, s.err
-	}
-	s.mem = newArena(0) // the merge needs the room
-	for len(s.runs) > fanIn {
-		if s.err = s.mergeSome(); s.err != nil {
-			return nil, s.err
-		}
-	}
-	heads, err := s.openRuns(s.runs)
-	if err != nil {
-		s.err = err
+	if err := s.end(); err != nil {
 		return nil, err
 	}
-	return &runStream{s: s, heads: heads}, nil
+	s.taken = true
+	if len(s.runs) == 0 && len(s.lanes) == 1 {
+		return &arenaStream{s: s}, nil
+	}
+	return newRecordStream(s), nil
 }
 
-// mergeSome makes one run of the smallest neighbours, as many as must go.
-// Neighbours, since equal keys stay in the order of their runs.
-func (s *Sorter) mergeSome() error {
-	k := min(fanIn, len(s.runs)-fanIn+1)
-	best, least := 0, int64(math.MaxInt64)
-	size := int64(0)
+// heads merges what is in memory and what is in runs.
+func (s *Sorter) heads() Stream[recordHead] {
+	if s.order != nil {
+		return newOrderReader(s.order, max(s.budget/16, 4<<10))
+	}
+	var streams []Stream[recordHead]
+	share := s.budget / 16 / int64(max(len(s.runs), 1))
 	for i, r := range s.runs {
-		size += r.bytes
-		if i >= k {
-			size -= s.runs[i-k].bytes
-		}
-		if i >= k-1 && size < least {
-			best, least = i-k+1, size
+		streams = append(streams, newKeyReader(&s.file, r, i, share))
+	}
+	for i, l := range s.lanes {
+		if len(l.mem.entries) > 0 {
+			streams = append(streams, &arenaHeads{mem: l.mem, from: len(s.runs) + i})
 		}
 	}
-	old := slices.Clone(s.runs[best : best+k])
-	merged, err := s.mergeRuns(old)
-	if err != nil {
+	if len(streams) == 1 {
+		return streams[0]
+	}
+	return Merge(func(a, b recordHead) int { return bytes.Compare(a.key, b.key) }, streams...)
+}
+
+// spillOrder writes the keys of all records in order.
+func (s *Sorter) spillOrder() (err error) {
+	order := &spillFile{dir: s.file.dir}
+	s.order = order // Close removes it
+	if err := order.create(); err != nil {
 		return err
 	}
-	s.runs = slices.Replace(s.runs, best, best+k, merged)
-	for _, r := range old {
-		if err := os.Remove(r.path); err != nil {
-			return fmt.Errorf("spill: %w", err)
+	w := areaOf(order.file, 0, areaBuffer)
+	s.order = nil // heads are those of the runs still
+	heads := s.heads()
+	s.order = order
+	n := int64(0)
+	for ; ; n++ {
+		h, err := heads.Next()
+		if err == io.EOF {
+			break
 		}
+		if err != nil {
+			return err
+		}
+		w.addHead(h)
 	}
+	if n != s.Len() {
+		return s.lost(n)
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	order.size = w.at
 	return nil
 }
 
-func (s *Sorter) mergeRuns(runs []run) (run, error) {
-	heads, err := s.openRuns(runs)
-	if err != nil {
-		return run{}, err
-	}
-	defer s.closeRuns()
-	w, err := createRun(s.dir)
-	if err != nil {
-		return run{}, err
-	}
-	var buf []byte
-	for {
-		h, err := heads.Next()
-		if err == io.EOF {
-			return w.close(nil)
-		}
-		if err == nil {
-			buf, err = h.run.payload(buf)
-		}
-		if err == nil {
-			err = w.add(h.key, buf)
-		}
-		if err != nil {
-			return w.close(err)
-		}
-	}
+func (s *Sorter) lost(n int64) error {
+	return fmt.Errorf("%w: %d records went in, %d came out", errRun, s.Len(), n)
 }
-
-func (s *Sorter) openRuns(runs []run) (Stream[runHead], error) {
-	streams := make([]Stream[runHead], len(runs))
-	for i, r := range runs {
-		rr, err := openRun(r)
-		if err != nil {
-			s.closeRuns()
-			return nil, err
-		}
-		s.open = append(s.open, rr)
-		streams[i] = rr
-	}
-	return Merge(compareHeads, streams...), nil
-}
-
-func (s *Sorter) closeRuns() {
-	for _, r := range s.open {
-		_ = r.file.Close() // only read
-	}
-	s.open = nil
-}
-
-var errSorterClosed = errors.New("sorter: closed")
 
 // Close removes the Sorter's files. It may be called at any time and twice.
 func (s *Sorter) Close() error {
-	s.closeRuns()
-	var errs []error
-	for _, r := range s.runs {
-		if err := os.Remove(r.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
+	err := s.file.remove()
+	if s.order != nil {
+		err = errors.Join(err, s.order.remove())
+	}
+	for _, l := range s.lanes {
+		l.mem = newArena(0)
+		if l.err == nil {
+			l.err = errSorterClosed
 		}
 	}
-	s.runs, s.mem = nil, newArena(0)
+	s.runs = nil
 	if s.err == nil {
 		s.err = errSorterClosed
 	}
-	return errors.Join(errs...)
-}
-
-// arenaStream gives what fitted in memory.
-type arenaStream struct {
-	s *Sorter
-	i int
-}
-
-func (a *arenaStream) Next() (Record, error) {
-	switch {
-	case a.s.err != nil:
-		return Record{}, a.s.err
-	case a.i == len(a.s.mem.entries):
-		return Record{}, io.EOF
-	}
-	a.i++
-	return a.s.mem.record(a.s.mem.entries[a.i-1]), nil
-}
-
-// runStream gives merged runs, and checks that none of what was added is lost.
-type runStream struct {
-	s     *Sorter
-	heads Stream[runHead]
-	buf   []byte
-	n     int64
-}
-
-func (r *runStream) Next() (Record, error) {
-	if r.s.err != nil {
-		return Record{}, r.s.err
-	}
-	h, err := r.heads.Next()
-	switch {
-	case err == io.EOF && r.n != r.s.n:
-		err = fmt.Errorf("%w: %d records went in, %d came out", errRun, r.s.n, r.n)
-	case err == io.EOF:
-		return Record{}, err
-	case err == nil:
-		r.buf, err = h.run.payload(r.buf)
-	}
-	if err != nil {
-		r.s.err = err
-		return Record{}, err
-	}
-	r.n++
-	return Record{Key: h.key, Payload: r.buf}, nil
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -104,7 +105,7 @@ func TestNothingIsWrittenWhileAllFits(t *testing.T) {
 	sortAll(t, s, randomRecords(rand.New(rand.NewPCG(1, 1)), 5000, 4, 100))
 }
 
-func TestMoreRunsThanCanBeOpenAreMergedInPasses(t *testing.T) {
+func TestHundredsOfRunsLieInOneFile(t *testing.T) {
 	dir := t.TempDir()
 	s := block.NewSorter(dir, 2000)
 	defer s.Close()
@@ -125,8 +126,8 @@ func TestMoreRunsThanCanBeOpenAreMergedInPasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left := len(files(t, dir)); most < 300 || left > 128 {
-		t.Errorf("%d runs became %d", most, left)
+	if left := len(files(t, dir)); most != 1 || left != 1 {
+		t.Errorf("%d files, then %d", most, left)
 	}
 	slices.SortStableFunc(records, func(a, b block.Record) int { return bytes.Compare(a.Key, b.Key) })
 	for i, want := range records {
@@ -281,6 +282,96 @@ func TestADamagedRunIsFound(t *testing.T) {
 		if left := files(t, dir); len(left) > 0 {
 			t.Errorf("%s: left behind: %q", name, left)
 		}
+	}
+}
+
+func TestKeysAreGivenAsOftenAsAskedFor(t *testing.T) {
+	for _, budget := range []int64{1, 3_000, 20_000, 1 << 20} {
+		for _, lanes := range []int{1, 3} {
+			dir := t.TempDir()
+			s := block.NewSorter(dir, budget)
+			rng := rand.New(rand.NewPCG(uint64(budget), uint64(lanes)))
+			records := randomRecords(rng, 400, 200, 300)
+			ways := s.Lanes(lanes)
+			for i, r := range records {
+				r.Key = binary.BigEndian.AppendUint32(r.Key, uint32(i)) // keys are unique: lanes have no order
+				records[i] = r
+				if err := ways[rng.IntN(lanes)].Add(r.Key, r.Payload); err != nil {
+					t.Fatal(err)
+				}
+			}
+			slices.SortFunc(records, func(a, b block.Record) int { return bytes.Compare(a.Key, b.Key) })
+			for range 3 {
+				keys, err := s.Keys()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, want := range records {
+					if got, err := keys.Next(); err != nil || !bytes.Equal(got, want.Key) {
+						t.Fatalf("budget %d, %d lanes: key %d is %q, want %q (%v)", budget, lanes, i, got, want.Key, err)
+					}
+				}
+				if _, err := keys.Next(); err != io.EOF {
+					t.Fatal(err)
+				}
+			}
+			sorted, err := s.Sort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range records {
+				got, err := sorted.Next()
+				if err != nil || !bytes.Equal(got.Key, want.Key) || !bytes.Equal(got.Payload, want.Payload) {
+					t.Fatalf("budget %d, %d lanes: record %d is %q, want %q (%v)", budget, lanes, i, got.Key, want.Key, err)
+				}
+			}
+			if _, err := s.Keys(); err == nil {
+				t.Error("Keys after Sort")
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if left := files(t, dir); len(left) > 0 {
+				t.Fatalf("left behind: %q", left)
+			}
+		}
+	}
+}
+
+func TestLanesAreFilledAtTheSameTime(t *testing.T) {
+	s := block.NewSorter(t.TempDir(), 50_000)
+	defer s.Close()
+	const n = 3000
+	var wg sync.WaitGroup
+	for i, lane := range s.Lanes(4) {
+		wg.Go(func() {
+			for j := range n {
+				key := binary.BigEndian.AppendUint32(nil, uint32((j*4+i)*2654435761))
+				if err := lane.Add(key, bytes.Repeat(key, 10)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s.Len() != 4*n {
+		t.Fatal(s.Len())
+	}
+	sorted, err := s.Sort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last []byte
+	for i := range 4 * n {
+		rec, err := sorted.Next()
+		if err != nil || i > 0 && bytes.Compare(rec.Key, last) <= 0 || !bytes.Equal(rec.Payload, bytes.Repeat(rec.Key, 10)) {
+			t.Fatalf("record %d: %q after %q: %v", i, rec.Key, last, err)
+		}
+		last = append(last[:0], rec.Key...)
+	}
+	if _, err := sorted.Next(); err != io.EOF {
+		t.Fatal(err)
 	}
 }
 
