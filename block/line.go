@@ -21,11 +21,27 @@ type Line struct {
 // Lines reads a file of rows. A line that is no row is handed out with the
 // reason, and the rest of the file goes on.
 type Lines struct {
-	s lineScanner
+	s     lineScanner
+	parse func(line []byte) (dataset.Row, error)
 }
 
 // NewLines reads r, which is not compressed (see Open).
-func NewLines(r io.Reader) *Lines { return &Lines{s: lineScanner{r: r}} }
+func NewLines(r io.Reader) *Lines {
+	return &Lines{s: lineScanner{r: r}, parse: dataset.ParseRow}
+}
+
+// NewLinesOf reads a file that is in memory. It copies nothing: rows stay valid
+// as long as the file does.
+func NewLinesOf(file []byte) *Lines {
+	return &Lines{s: lineScanner{buf: file, end: len(file), eof: true}, parse: dataset.ParseRow}
+}
+
+// ScanWith lets a scanner of the caller read the lines, which then can say more
+// about the one given last.
+func (l *Lines) ScanWith(s *dataset.Scanner) *Lines {
+	l.parse = s.Scan
+	return l
+}
 
 // Next gives the next line that is not blank, and io.EOF at the end. A byte
 // order mark at the start, \r before \n and a missing last \n are tolerated. On
@@ -45,7 +61,7 @@ func (l *Lines) Next() (Line, error) {
 		if isBlank(raw) {
 			continue
 		}
-		if line.Row, err = dataset.ParseRow(raw); err != nil {
+		if line.Row, err = l.parse(raw); err != nil {
 			line.Reject = err.Error()
 		}
 		return line, nil

@@ -17,8 +17,9 @@ import (
 )
 
 // lines reads all lines as "number@offset id" or "number@offset !reason".
-func lines(r io.Reader) (out []string, err error) {
-	l := block.NewLines(r)
+func lines(r io.Reader) (out []string, err error) { return allLines(block.NewLines(r)) }
+
+func allLines(l *block.Lines) (out []string, err error) {
 	for {
 		line, err := l.Next()
 		if err == io.EOF {
@@ -155,5 +156,23 @@ func TestALineOfExactly64MiBIsARow(t *testing.T) { // B028
 	got, err := lines(io.MultiReader(strings.NewReader(head), &repeat{'x', fill + 1}, strings.NewReader(tail+"\n")))
 	if d := cmp.Diff([]string{"1@0 !longer than 64 MiB"}, got); d != "" || err != nil {
 		t.Errorf("one byte more: %v %s", err, d)
+	}
+}
+
+func TestLinesOfAFileInMemoryAreTheSame(t *testing.T) {
+	for _, text := range []string{"", "\n", "{\"id\":\"a\"}\r\n\r\n  \n{\"id\":\"b\"}", "\xef\xbb\xbf{\"id\":\"a\"}\n\xef\xbb\xbf{}\n", "rubbish\n{\"id\":\"b\",\"t\":\"hel", "\r\r\n\x00\n"} {
+		want, err := lines(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []*block.Lines{block.NewLinesOf([]byte(text)), block.NewLines(strings.NewReader(text)).ScanWith(dataset.NewScanner([]string{"x"}))} {
+			got, err := allLines(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%q:\n%s", text, diff)
+			}
+		}
 	}
 }

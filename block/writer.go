@@ -37,10 +37,11 @@ var ErrOrder = errors.New("ids do not ascend")
 // Writer writes a block. The same rows and level give the same bytes.
 type Writer struct {
 	out  *sink
-	zip  *gzip.Writer
-	raw  []byte // of the open frame
-	rows int64  // of the open frame
-	from string // its first id
+	zip  *gzip.Writer // nil: the pool compresses
+	pool *Compressors
+	open *frame   // being filled
+	sent []*frame // to the pool, in order
+	held int64    // raw bytes in sent
 	info Info
 	err  error
 }
@@ -70,37 +71,86 @@ func (w *Writer) Add(r dataset.Row) error {
 	if w.info.Rows == 0 {
 		w.info.FirstID = r.ID
 	}
-	if w.rows == 0 {
-		w.from = r.ID
+	f := w.frame()
+	if f.rows == 0 {
+		f.from = r.ID
 	}
 	w.info.LastID = r.ID
 	w.info.Rows++
-	w.rows++
-	w.raw = append(append(w.raw, r.Raw...), '\n')
-	if len(w.raw) >= frameBytes {
+	f.rows++
+	if need := len(f.raw) + len(r.Raw) + 1; need > cap(f.raw) {
+		// Exactly what a huge row needs, not twice as much.
+		f.raw = append(make([]byte, 0, max(need, frameBytes+16<<10)), f.raw...)
+	}
+	f.raw = append(append(f.raw, r.Raw...), '\n')
+	if len(f.raw) >= frameBytes {
 		w.err = w.flush()
 	}
 	return w.err
 }
 
-// flush writes the open frame as one member without name, comment or time.
+// frame is the open one.
+func (w *Writer) frame() *frame {
+	switch {
+	case w.open != nil:
+	case w.pool != nil:
+		w.open = w.pool.take()
+	default:
+		w.open = &frame{}
+	}
+	return w.open
+}
+
+// heldBytes bounds the frames under way where rows are huge.
+const heldBytes = 16 << 20
+
+// flush ends the open frame. Frames are written in order, whoever compresses
+// them.
 func (w *Writer) flush() error {
+	f := w.frame()
+	if w.pool == nil {
+		f.compress(w.zip)
+		err := w.write(f)
+		f.reset()
+		return err
+	}
+	w.open = nil
+	f.done = make(chan struct{})
+	w.sent = append(w.sent, f)
+	w.held += int64(len(f.raw))
+	w.pool.jobs <- f
+	for len(w.sent) >= w.pool.ahead || w.held > heldBytes && len(w.sent) > 0 {
+		if err := w.writeNext(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeNext writes the frame that was sent first.
+func (w *Writer) writeNext() error {
+	f := w.sent[0]
+	w.sent = append(w.sent[:0], w.sent[1:]...)
+	w.held -= int64(len(f.raw))
+	<-f.done
+	err := w.write(f)
+	w.pool.give(f)
+	return err
+}
+
+func (w *Writer) write(f *frame) error {
 	at := w.out.n
-	w.zip.Reset(w.out)
-	if _, err := w.zip.Write(w.raw); err != nil {
+	err := f.err
+	if err == nil {
+		_, err = w.out.Write(f.zip.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("write block: %w", err)
 	}
-	if err := w.zip.Close(); err != nil {
-		return fmt.Errorf("write block: %w", err)
+	if f.rows > 0 {
+		w.info.Frames = append(w.info.Frames, Frame{Offset: at, Length: w.out.n - at, Rows: f.rows, FirstID: f.from})
 	}
-	if w.rows > 0 {
-		w.info.Frames = append(w.info.Frames, Frame{Offset: at, Length: w.out.n - at, Rows: w.rows, FirstID: w.from})
-	}
-	w.info.RawBytes += int64(len(w.raw))
-	if w.raw = w.raw[:0]; cap(w.raw) > 4<<20 {
-		w.raw = nil // a huge row does not cost memory for ever
-	}
-	w.rows = 0
+	w.info.RawBytes += int64(len(f.raw))
 	return nil
 }
 
@@ -109,8 +159,11 @@ var errClosed = errors.New("write block: it is closed")
 // Close ends the block and says what it holds. A block without rows is one
 // empty member, never an empty file. It does not close the underlying writer.
 func (w *Writer) Close() (Info, error) {
-	if w.err == nil && (w.rows > 0 || w.out.n == 0) {
+	if w.err == nil && (w.frame().rows > 0 || w.info.Rows == 0) {
 		w.err = w.flush()
+	}
+	for w.err == nil && len(w.sent) > 0 {
+		w.err = w.writeNext()
 	}
 	if w.err != nil {
 		return Info{}, w.err
