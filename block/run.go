@@ -25,10 +25,7 @@ type spillFile struct {
 	size int64
 }
 
-var (
-	errRun     = errors.New("spill file is damaged")
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-)
+var errRun = errors.New("spill file is damaged")
 
 const sumBytes = 4
 

@@ -159,7 +159,10 @@ func adoptParquet(ctx context.Context, store objstore.Store, dir string, s sourc
 
 // eachLine gives the lines of a source.
 func eachLine(s source, in io.Reader, fn func(block.Line) error) error {
-	lines := block.NewLines(in)
+	return allLines(s, block.NewLines(in), fn)
+}
+
+func allLines(s source, lines *block.Lines, fn func(block.Line) error) error {
 	for {
 		l, err := lines.Next()
 		if err == io.EOF {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/siltstone-data/siltstone/block"
@@ -154,8 +156,7 @@ func (a *attempt) build(ctx context.Context) (catalog.Record, Result, error) {
 	}
 	a.in = &intake{
 		layer: a.batch.Annotator != "", columns: a.columns, blocks: a.full,
-		rows: a.sorter(a.dir, 2), ranks: a.sorter(a.dir, 5), rejects: &rejects{sorter: a.sorter(a.dir, 20)},
-		news: make([]Load, 2*len(a.full)+1),
+		rows: a.sorter(a.dir, 2), rejects: &rejects{sorter: a.sorter(a.dir, 20)},
 	}
 	defer a.in.close()
 	if err := a.read(ctx); err != nil {
@@ -180,32 +181,40 @@ func (a *attempt) limits() Limits { return Limits{Rows: a.cfg.BlockRows, Bytes: 
 // read takes the lines of all sources.
 func (a *attempt) read(ctx context.Context) error {
 	n := a.adopted.parquet()
+	workers := a.workers(len(a.sources) - n)
+	a.in.open(workers)
 	for i, s := range a.sources[:n] {
-		add := func(l block.Line) error { return a.in.add(s, uint32(i), l) }
+		add := a.in.hands[0].addAnew(s, uint32(i))
 		if err := adoptParquet(ctx, a.store, a.dir, s, add, func(done, total int64) { a.progress("adopt", done, total) }); err != nil {
 			return err
 		}
 		a.metrics.Bytes.WithLabelValues("chunks_read").Add(float64(s.size))
 	}
 	f := fetcher{store: a.store, sources: a.sources[n:], ahead: a.cfg.Concurrency}
-	total := int64(len(f.sources))
-	return f.each(ctx, func(i int, body io.Reader) error {
-		s := f.sources[i]
-		add := func(l block.Line) error { return a.in.add(s, uint32(n+i), l) }
-		var err error
-		if s.class == classNew {
-			err = eachLine(s, body, add)
-		} else {
-			err = adoptLines(s, body, add)
-		}
-		if err != nil {
+	var mu sync.Mutex
+	done := int64(0)
+	err := f.each(ctx, workers, func(worker, i int, b body) error {
+		if err := a.in.hands[worker].take(f.sources[i], uint32(n+i), b); err != nil {
 			return err
 		}
-		a.metrics.Bytes.WithLabelValues("chunks_read").Add(float64(s.size))
-		a.progress("read", int64(i)+1, total)
+		a.metrics.Bytes.WithLabelValues("chunks_read").Add(float64(f.sources[i].size))
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		a.progress("read", done, int64(len(f.sources)))
 		return ctx.Err()
 	})
+	a.in.done()
+	return err
 }
+
+// workers is how many goroutines do a kind of work that has n parts.
+func (a *attempt) workers(n int) int {
+	return max(min(a.cfg.Concurrency, runtime.GOMAXPROCS(0), maxWorkers, n), 1)
+}
+
+// maxWorkers bounds memory on machines of many cores.
+const maxWorkers = 8
 
 // decide says which rows stay where rows are deduplicated; without, the id
 // rule is kept while rows are written.
@@ -213,34 +222,45 @@ func (a *attempt) decide(ctx context.Context, segments []Segment) (*verdict, err
 	if len(a.columns) == 0 {
 		return nil, nil
 	}
-	a.progress("decide", 0, a.in.ranks.Len())
+	a.progress("decide", 0, a.in.rows.Len())
 	scan := a.scan(ctx, segments)
 	defer scan.close()
-	var ids block.Stream[[]byte] = &blockIDs{scan: scan}
-	var digests block.Stream[dataset.Digest] = noDigests{}
 	if a.fullPass() {
-		if err := a.rankMerged(scan); err != nil {
-			return nil, err
-		}
-		ids = noIDs{}
-	} else {
-		files, err := openAllDigests(ctx, a.store, a.head.Record)
-		if err != nil {
-			return nil, err
-		}
-		defer files.close()
-		digests = files
+		return a.decideAll(scan)
 	}
-	n := a.in.ranks.Len()
-	ranks, err := a.in.ranks.Sort()
+	files, err := openAllDigests(ctx, a.store, a.head.Record)
+	if err != nil {
+		return nil, err
+	}
+	defer files.close()
+	return decideNew(a.dir, a.cfg.Memory, a.columns, a.in.rows, &blockIDs{scan: scan}, files)
+}
+
+// decideAll decides about merged rows too.
+func (a *attempt) decideAll(scan *blockScan) (*verdict, error) {
+	ranks := a.sorter(a.dir, 5)
+	defer ranks.Close()
+	if err := a.rankMerged(scan, ranks); err != nil {
+		return nil, err
+	}
+	var key []byte
+	err := eachKey(a.in.rows, a.columns, func(_ uint64, row []byte, d dataset.Digest) error {
+		key = rankKeyOf(key[:0], row)
+		return ranks.Add(key, d[:])
+	})
 	if err != nil {
 		return nil, fmt.Errorf("sort rows: %w", err)
 	}
-	return decide(a.dir, max(a.cfg.Memory/20, 1), ranks, n, ids, digests)
+	n := ranks.Len()
+	sorted, err := ranks.Sort()
+	if err != nil {
+		return nil, fmt.Errorf("sort rows: %w", err)
+	}
+	return decide(a.dir, max(a.cfg.Memory/20, 1), sorted, n, noIDs{}, noDigests{})
 }
 
 // rankMerged lets the rows of the blocks be decided too.
-func (a *attempt) rankMerged(scan *blockScan) error {
+func (a *attempt) rankMerged(scan *blockScan, ranks *block.Sorter) error {
 	var key []byte
 	for {
 		r, err := scan.Next()
@@ -255,7 +275,7 @@ func (a *attempt) rankMerged(scan *blockScan) error {
 			return fmt.Errorf("%s: %w", a.batch.BlockKey(a.full[r.block].File), err)
 		}
 		key = appendRankKey(key[:0], r.ID, r.place())
-		if err := a.in.ranks.Add(key, d[:]); err != nil {
+		if err := ranks.Add(key, d[:]); err != nil {
 			return fmt.Errorf("sort rows: %w", err)
 		}
 	}
@@ -273,10 +293,4 @@ func (a *attempt) absorb(next *catalog.Record) {
 		_, known := a.runs[c.Run]
 		next.Absorb(c, known)
 	}
-}
-
-func (in *intake) close() {
-	_ = in.rows.Close()
-	_ = in.ranks.Close()
-	_ = in.rejects.sorter.Close()
 }

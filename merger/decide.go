@@ -21,12 +21,55 @@ const (
 type verdict struct {
 	drops   *block.Sorter // by row key: why
 	digests *block.Sorter // of the rows that stay, as keys
+	sure    *spool        // those of rows that stay and were not ranked, in order; may be nil
 	kept    int64
 }
 
 func (v *verdict) close() {
 	_ = v.drops.Close()
 	_ = v.digests.Close()
+	if v.sure != nil {
+		v.sure.close()
+	}
+}
+
+// sortedDigests gives the digests of all rows that stay.
+func (v *verdict) sortedDigests() (block.Stream[dataset.Digest], error) {
+	recs, err := v.digests.Sort()
+	if err != nil {
+		return nil, fmt.Errorf("sort digests: %w", err)
+	}
+	if v.sure == nil {
+		return sortedDigests{recs}, nil
+	}
+	return block.Merge(compareDigests, block.Stream[dataset.Digest](sortedDigests{recs}), spooledDigests{v.sure}), nil
+}
+
+// decideNew decides which of the new rows stay. ids (encoded, in order) and
+// digests are those of merged rows, which stay anyhow.
+func decideNew(dir string, memory int64, columns []string, rows *block.Sorter, ids block.Stream[[]byte], digests block.Stream[dataset.Digest]) (*verdict, error) {
+	share := func(n int64) int64 { return max(memory/n, 1) }
+	s := newSuspects(dir, share(5), columns, rows)
+	defer s.close()
+	if err := s.find(ids, digests); err != nil {
+		return nil, err
+	}
+	ranks := block.NewSorter(dir, share(10))
+	defer ranks.Close()
+	if err := s.rank(ranks); err != nil {
+		return nil, err
+	}
+	sorted, err := ranks.Sort()
+	if err != nil {
+		return nil, fmt.Errorf("sort rows: %w", err)
+	}
+	v, err := decide(dir, share(20), sorted, s.n, spooledIDs{s.ids}, spooledDigests{s.digests})
+	if err != nil {
+		return nil, err
+	}
+	v.kept += rows.Len() - s.n
+	v.sure, s.sure = s.sure, newSpool(dir)
+	return v, nil
 }
 
 // decide applies the one rule of deduplication: a row stays if and only if no

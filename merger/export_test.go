@@ -2,6 +2,7 @@ package merger
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"time"
 
@@ -21,19 +22,16 @@ type Candidate struct {
 // Decide runs the external decision, and gives which of the candidates stay
 // (by source and line) and why others do not.
 func Decide(dir string, budget int64, rows []Candidate, takenIDs []string, takenDigests []byte) (map[[2]uint64]string, []byte, error) {
-	ranks := block.NewSorter(dir, budget)
-	defer ranks.Close()
+	all := block.NewSorter(dir, budget)
+	defer all.Close()
 	out := map[[2]uint64]string{}
 	for _, r := range rows {
 		p := place{class: classNew, created: r.Created, source: r.Source, line: r.Line}
-		if err := ranks.Add(appendRankKey(nil, r.ID, p), digestOf(r.Digest)); err != nil {
+		key := append(appendRowKey(nil, r.ID, p), digestOf(r.Digest)...)
+		if err := all.Add(binary.BigEndian.AppendUint64(key, r.Line), []byte("the line")); err != nil {
 			return nil, nil, err
 		}
 		out[[2]uint64{uint64(r.Source), r.Line}] = "stays"
-	}
-	sorted, err := ranks.Sort()
-	if err != nil {
-		return nil, nil, err
 	}
 	var ids idList
 	for _, id := range takenIDs {
@@ -43,7 +41,7 @@ func Decide(dir string, budget int64, rows []Candidate, takenIDs []string, taken
 	for _, d := range takenDigests {
 		digests = append(digests, dataset.Digest(digestOf(d)))
 	}
-	v, err := decide(dir, budget, sorted, int64(len(rows)), &ids, &digests)
+	v, err := decideNew(dir, budget, []string{"k"}, all, &ids, &digests)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,20 +61,23 @@ func Decide(dir string, budget int64, rows []Candidate, takenIDs []string, taken
 		source, line := sourceOfRow(rec.Key)
 		out[[2]uint64{uint64(source), line}] = map[byte]string{dropID: "id", dropDigest: "digest"}[rec.Payload[0]]
 	}
-	kept, err := v.digests.Sort()
+	kept, err := v.sortedDigests()
 	if err != nil {
 		return nil, nil, err
 	}
 	var keptDigests []byte
 	for {
-		rec, err := kept.Next()
+		d, err := kept.Next()
+		if err == io.EOF && v.kept != int64(len(keptDigests)) {
+			return nil, nil, fmt.Errorf("%d rows stay, and there are %d digests", v.kept, len(keptDigests))
+		}
 		if err == io.EOF {
 			return out, keptDigests, nil
 		}
 		if err != nil {
 			return nil, nil, err
 		}
-		keptDigests = append(keptDigests, rec.Key[15])
+		keptDigests = append(keptDigests, d[15])
 	}
 }
 

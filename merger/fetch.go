@@ -8,102 +8,146 @@ import (
 	"io"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/objstore"
 )
 
-// prefetchBytes is what chunks may hold in memory that were read ahead. A
-// larger one than its share is read when its turn comes.
+// prefetchBytes is what sources that were read ahead may hold in memory. A
+// source larger than half of it is read when its turn comes, one at a time.
 const prefetchBytes = 32 << 20
 
-// fetcher opens sources in their order. Batches of many small chunks are bound
-// by the time that one request takes, so it reads ahead, as many at once as it
-// may; with one at a time it starts no goroutine.
+// fetcher opens sources. Batches of many small chunks are bound by the time
+// that one request takes, so it reads ahead, as many at once as it may, and
+// hands bodies to several workers; with one request at a time it starts no
+// goroutine.
 type fetcher struct {
 	store   objstore.Store
 	sources []source
 	ahead   int
 }
 
-// each hands the body of every source to fn, in order.
-func (f fetcher) each(ctx context.Context, fn func(index int, body io.Reader) error) error {
+// body is what a source holds: in memory, or still to be read.
+type body struct {
+	memory []byte
+	stream io.Reader // nil: it is in memory
+}
+
+func (b body) reader() io.Reader {
+	if b.stream != nil {
+		return b.stream
+	}
+	return bytes.NewReader(b.memory)
+}
+
+// lines gives the lines of the body.
+func (b body) lines() *block.Lines {
+	if b.stream != nil {
+		return block.NewLines(b.stream)
+	}
+	return block.NewLinesOf(b.memory)
+}
+
+// each hands every source to one of so many workers: in order where there is
+// one, in any order where there are more.
+func (f fetcher) each(ctx context.Context, workers int, fn func(worker, index int, b body) error) error {
 	if f.ahead < 2 {
 		for i := range f.sources {
-			if err := f.direct(ctx, i, fn); err != nil {
+			if err := f.direct(ctx, i, func(b body) error { return fn(0, i, b) }); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	queue := make(chan chan fetched, f.ahead)
-	wg.Go(func() {
+	g, ctx := errgroup.WithContext(ctx)
+	r := newRoom(prefetchBytes)
+	defer context.AfterFunc(ctx, r.close)()
+	queue := make(chan fetched)
+	g.Go(func() error { // opens no more than there is room for
 		defer close(queue)
+		var reads errgroup.Group
+		reads.SetLimit(f.ahead)
 		for i, s := range f.sources {
-			result := make(chan fetched, 1)
-			select {
-			case queue <- result:
-			case <-ctx.Done():
-				return
+			if !r.take(s.size) {
+				break
 			}
-			if s.size > prefetchBytes/int64(f.ahead) {
-				result <- fetched{direct: true}
-				continue
-			}
-			wg.Go(func() { result <- f.fetch(ctx, i) })
+			reads.Go(func() error {
+				got := f.fetch(ctx, i, r)
+				select {
+				case queue <- got:
+				case <-ctx.Done():
+				}
+				return nil
+			})
 		}
+		_ = reads.Wait() // errors travel with what was fetched
+		return ctx.Err()
 	})
-	for i := range f.sources {
-		result, ok := <-queue
-		if !ok {
-			return ctx.Err()
-		}
-		got := <-result
-		var err error
-		switch {
-		case got.err != nil:
-			err = got.err
-		case got.direct:
-			err = f.direct(ctx, i, fn)
-		default:
-			err = fn(i, bytes.NewReader(got.body))
-		}
-		if err != nil {
-			return err
-		}
+	var large sync.Mutex
+	for w := range workers {
+		g.Go(func() error {
+			for got := range queue {
+				if err := f.hand(ctx, got, &large, func(b body) error { return fn(w, got.index, b) }); err != nil {
+					return err
+				}
+				r.give(f.sources[got.index].size, got.memory)
+			}
+			return nil
+		})
 	}
-	return nil
+	return g.Wait()
 }
 
-// fetched is a source that was read ahead.
+// fetched is a source that was read ahead, or is too large for that.
 type fetched struct {
-	body   []byte
-	direct bool // too large for that
+	index  int
+	memory []byte
+	direct bool
 	err    error
 }
 
-func (f fetcher) fetch(ctx context.Context, i int) fetched {
-	body, err := f.open(ctx, i)
-	if err != nil {
-		return fetched{err: err}
+// hand gives what was fetched to fn. Of the sources that are too large for
+// memory one is read at a time: each may hold a line of the largest size.
+func (f fetcher) hand(ctx context.Context, got fetched, large *sync.Mutex, fn func(body) error) error {
+	switch {
+	case got.err != nil:
+		return got.err
+	case got.direct:
+		large.Lock()
+		defer large.Unlock()
+		return f.direct(ctx, got.index, fn)
 	}
-	defer body.Close()
-	buf := bytes.NewBuffer(make([]byte, 0, f.sources[i].size+bytes.MinRead))
-	if _, err := buf.ReadFrom(body); err != nil {
-		return fetched{err: fmt.Errorf("read %s: %w", f.sources[i].key, err)}
-	}
-	return fetched{body: buf.Bytes()}
+	return fn(body{memory: got.memory})
 }
 
-func (f fetcher) direct(ctx context.Context, i int, fn func(int, io.Reader) error) error {
-	body, err := f.open(ctx, i)
+func (f fetcher) fetch(ctx context.Context, i int, r *room) fetched {
+	got := fetched{index: i}
+	size := f.sources[i].size
+	if !r.fits(size) {
+		got.direct = true
+		return got
+	}
+	in, err := f.open(ctx, i)
+	if err != nil {
+		got.err = err
+		return got
+	}
+	defer in.Close()
+	got.memory = r.buffer(size)
+	if _, err := io.ReadFull(in, got.memory); err != nil {
+		got.err = fmt.Errorf("read %s: %w", f.sources[i].key, err)
+	}
+	return got
+}
+
+func (f fetcher) direct(ctx context.Context, i int, fn func(body) error) error {
+	in, err := f.open(ctx, i)
 	if err != nil {
 		return err
 	}
-	defer body.Close()
-	return fn(i, body)
+	defer in.Close()
+	return fn(body{stream: in})
 }
 
 // open opens the version of a source that was listed. Where that is gone

@@ -1,7 +1,6 @@
 package merger
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,55 +17,121 @@ type intake struct {
 	columns []string // in force; none without deduplication
 	blocks  []catalog.Block
 
-	rows    *block.Sorter // by row key: the line
-	ranks   *block.Sorter // by rank key: the digest; only with deduplication
+	rows    *block.Sorter // by row key and suffix: the line
 	rejects *rejects
 	news    []Load // by slot
-
-	key, payload []byte
+	hands   []*hand
 }
 
-// add takes a line of a source.
-func (in *intake) add(src source, index uint32, l block.Line) error {
-	row, reason := in.check(src, l)
+// hand takes the lines of one source after the other. Each is for one
+// goroutine; what comes out does not depend on which of them took a line.
+type hand struct {
+	in      *intake
+	scanner *dataset.Scanner
+	lane    *block.Lane
+	news    []Load
+	key     []byte
+}
+
+// open makes the hands of an intake.
+func (in *intake) open(n int) {
+	in.news = make([]Load, 2*len(in.blocks)+1)
+	for _, lane := range in.rows.Lanes(n) {
+		in.hands = append(in.hands, &hand{
+			in: in, scanner: dataset.NewScanner(in.columns), lane: lane, news: make([]Load, len(in.news)),
+		})
+	}
+}
+
+// done sums up what the hands have taken.
+func (in *intake) done() {
+	for _, h := range in.hands {
+		for slot, load := range h.news {
+			in.news[slot] = in.news[slot].plus(load)
+		}
+	}
+}
+
+// The key of a row has a suffix, so that what is decided about rows is decided
+// without a look at the lines: the digest, where rows are deduplicated, and
+// the offset of the line in its source.
+const offsetLen = 8
+
+func suffixLen(columns []string) int {
+	if len(columns) == 0 {
+		return offsetLen
+	}
+	return int(digestLen) + offsetLen
+}
+
+// take takes all lines of a source.
+func (h *hand) take(src source, index uint32, b body) error {
+	if src.class == classMerged {
+		return adoptLines(src, b.reader(), h.addAnew(src, index))
+	}
+	return allLines(src, b.lines().ScanWith(h.scanner), func(l block.Line) error { return h.add(src, index, l) })
+}
+
+// addAnew takes lines that the scanner has not read yet.
+func (h *hand) addAnew(src source, index uint32) func(block.Line) error {
+	return func(l block.Line) error {
+		if l.Reject == "" {
+			if _, err := h.scanner.Scan(l.Row.Raw); err != nil { // for what else it says
+				l.Reject = err.Error()
+			}
+		}
+		return h.add(src, index, l)
+	}
+}
+
+// add takes a line of a source that the scanner has read.
+func (h *hand) add(src source, index uint32, l block.Line) error {
+	row, reason := h.check(src, l)
 	if reason != "" {
-		return in.rejects.add(index, uint64(l.Number), l.Offset, reason, l.Raw)
+		return h.in.rejects.add(index, uint64(l.Number), l.Offset, reason, l.Raw)
 	}
 	p := place{class: src.class, created: row.CreatedAt, source: index, line: uint64(l.Number)}
-	if len(in.columns) > 0 {
-		d, err := dataset.DigestOf(row, in.columns)
+	h.key = appendRowKey(h.key[:0], row.ID, p)
+	if len(h.in.columns) > 0 {
+		d, err := h.scanner.Digest()
 		if err != nil {
-			return in.rejects.add(index, uint64(l.Number), l.Offset, err.Error(), l.Raw)
+			return h.in.rejects.add(index, uint64(l.Number), l.Offset, err.Error(), l.Raw)
 		}
-		in.key = appendRankKey(in.key[:0], row.ID, p)
-		if err := in.ranks.Add(in.key, d[:]); err != nil {
-			return fmt.Errorf("sort rows: %w", err)
-		}
+		h.key = append(h.key, d[:]...)
 	}
-	in.key = appendRowKey(in.key[:0], row.ID, p)
-	in.payload = appendLine(in.payload[:0], l.Offset, row.Raw)
-	if err := in.rows.Add(in.key, in.payload); err != nil {
+	h.key = binary.BigEndian.AppendUint64(h.key, uint64(l.Offset))
+	if err := h.lane.Add(h.key, row.Raw); err != nil {
 		return fmt.Errorf("sort rows: %w", err)
 	}
-	if cap(in.payload) > 4<<20 {
-		in.payload = nil // a huge row does not cost memory for ever
-	}
-	slot := slotOf(in.blocks, row.ID)
-	in.news[slot] = in.news[slot].plus(Load{1, int64(len(row.Raw)) + 1})
+	slot := slotOf(h.in.blocks, row.ID)
+	h.news[slot] = h.news[slot].plus(Load{1, int64(len(row.Raw)) + 1})
 	return nil
 }
 
-// check gives the row of a line, with an id, or the reason why it is none.
+// check gives the row of a line that the scanner has read, with an id, or the
+// reason why it is none.
+func (h *hand) check(src source, l block.Line) (dataset.Row, string) {
+	if l.Reject != "" {
+		return dataset.Row{}, l.Reject
+	}
+	return checkRow(src, l, h.scanner.Reserved(h.in.layer), h.scanner.WithID)
+}
+
+// check is the check of a line that no scanner of ours has read.
 func (in *intake) check(src source, l block.Line) (dataset.Row, string) {
 	if l.Reject != "" {
 		return dataset.Row{}, l.Reject
 	}
-	if name := reservedName(l.Row, in.layer); name != "" {
-		return dataset.Row{}, fmt.Sprintf("the name %q is reserved; rename that column (for example %q)", name, strings.TrimLeft(name, "_"))
+	return checkRow(src, l, reservedName(l.Row, in.layer), dataset.Row.WithID)
+}
+
+func checkRow(src source, l block.Line, reserved string, withID func(dataset.Row, string) dataset.Row) (dataset.Row, string) {
+	if reserved != "" {
+		return dataset.Row{}, fmt.Sprintf("the name %q is reserved; rename that column (for example %q)", reserved, strings.TrimLeft(reserved, "_"))
 	}
 	row := l.Row
 	if row.ID == "" {
-		row = row.WithID(dataset.DerivedID(src.key, l.Number))
+		row = withID(row, dataset.DerivedID(src.key, l.Number))
 		if len(row.Raw) > dataset.MaxLineBytes {
 			return dataset.Row{}, fmt.Sprintf("longer than %d MiB with the id that it needs", dataset.MaxLineBytes>>20)
 		}
@@ -74,37 +139,19 @@ func (in *intake) check(src source, l block.Line) (dataset.Row, string) {
 	return row, ""
 }
 
-var (
-	batchName  = []byte(dataset.BatchColumn)
-	siltPrefix = []byte(dataset.ReservedPrefix)
-	anEscape   = []byte(`\u`)
-)
-
-// reservedName is the first name of a row that only siltstone may write; the
-// rows of layers have a _batch.
-func reservedName(r dataset.Row, layer bool) string {
-	if !bytes.Contains(r.Raw, batchName) && !bytes.Contains(r.Raw, siltPrefix) && !bytes.Contains(r.Raw, anEscape) {
-		return "" // as nearly always; an escape may hide a name
-	}
-	for name := range r.Fields() {
-		if name == dataset.BatchColumn && !layer || strings.HasPrefix(name, dataset.ReservedPrefix) {
-			return name
-		}
-	}
-	return ""
-}
-
-// appendLine makes the payload of a row: its offset in the source, and the row.
-func appendLine(dst []byte, offset int64, raw []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(offset)), raw...)
-}
-
 var errPayload = errors.New("sorted rows are damaged")
 
-func cutLine(payload []byte) (offset int64, raw []byte, err error) {
-	n, size := binary.Uvarint(payload)
-	if size <= 0 {
-		return 0, nil, errPayload
+// cutSuffix takes the key of a sorted row apart.
+func cutSuffix(key []byte, columns []string) (row []byte, d dataset.Digest, offset int64, err error) {
+	n := len(key) - suffixLen(columns)
+	if n < headLen+tailLen {
+		return nil, d, 0, errPayload
 	}
-	return int64(n), payload[size:], nil
+	copy(d[:], key[n:len(key)-offsetLen])
+	return key[:n:n], d, int64(binary.BigEndian.Uint64(key[len(key)-offsetLen:])), nil
+}
+
+func (in *intake) close() {
+	_ = in.rows.Close()
+	_ = in.rejects.sorter.Close()
 }

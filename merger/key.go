@@ -66,6 +66,14 @@ func rowKeyOf(dst, rank []byte) []byte {
 	return append(dst, rank[len(rank)-tailLen:]...)
 }
 
+// rankKeyOf makes the rank key of the row that a row key belongs to.
+func rankKeyOf(dst, row []byte) []byte {
+	head := len(row) - headLen - tailLen
+	dst = append(dst, row[head:head+headLen]...)
+	dst = append(dst, row[:head]...)
+	return append(dst, row[head+headLen:]...)
+}
+
 // idOfRank and idOfRow are the encoded id in a key.
 func idOfRank(key []byte) []byte { return key[headLen : len(key)-tailLen] }
 func idOfRow(key []byte) []byte  { return key[:len(key)-headLen-tailLen] }

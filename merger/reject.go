@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/siltstone-data/siltstone/block"
@@ -25,13 +26,17 @@ type Reject struct {
 // on what else an attempt has seen.
 const reasonConflict = "id conflict: another row of the batch has this id and other content"
 
-// rejects collects the lines that are not merged, by source and line.
+// rejects collects the lines that are not merged, by source and line. All hands
+// of an intake add to it.
 type rejects struct {
+	mu     sync.Mutex
 	sorter *block.Sorter
 	buf    []byte
 }
 
 func (r *rejects) add(source uint32, line uint64, offset int64, reason string, raw []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	key := place{source: source, line: line}.appendTail(make([]byte, 0, tailLen))
 	r.buf = binary.AppendUvarint(r.buf[:0], uint64(offset))
 	r.buf = binary.AppendUvarint(r.buf, uint64(len(reason)))

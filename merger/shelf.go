@@ -25,6 +25,7 @@ type shelf struct {
 	files  *numbers
 	old    []catalog.Block // by origin
 
+	pool    *block.Compressors // nil: rows are compressed as they come
 	done    []*catalog.Block
 	uploads *errgroup.Group // nil: one after the other
 	written func(b catalog.Block)
@@ -58,7 +59,11 @@ func (s *shelf) add(r dataset.Row, origin int) error {
 
 func (s *shelf) start(origin int) {
 	s.held = newScratch(s.dir)
-	s.w = block.NewWriter(s.held, s.level)
+	if s.pool != nil {
+		s.w = s.pool.NewWriter(s.held)
+	} else {
+		s.w = block.NewWriter(s.held, s.level)
+	}
 	s.load, s.mixed, s.origin = Load{}, false, origin
 }
 

@@ -22,7 +22,10 @@ type thread struct {
 }
 
 // sortedRows gives the rows of a sorter.
-type sortedRows struct{ recs block.Stream[block.Record] }
+type sortedRows struct {
+	recs    block.Stream[block.Record]
+	columns []string
+}
 
 func (s sortedRows) Next() (thread, error) {
 	rec, err := s.recs.Next()
@@ -32,8 +35,8 @@ func (s sortedRows) Next() (thread, error) {
 	if err != nil {
 		return thread{}, fmt.Errorf("sort rows: %w", err)
 	}
-	t := thread{key: rec.Key, origin: newRow}
-	t.offset, t.raw, err = cutLine(rec.Payload)
+	t := thread{raw: rec.Payload, origin: newRow}
+	t.key, _, t.offset, err = cutSuffix(rec.Key, s.columns)
 	return t, err
 }
 

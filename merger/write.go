@@ -9,7 +9,6 @@ import (
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
-	"github.com/siltstone-data/siltstone/dataset"
 )
 
 // write stores blocks, rejected lines and digests, and gives the record that
@@ -79,6 +78,12 @@ func (a *attempt) weave(ctx context.Context, segments []Segment, v *verdict, fil
 	if a.cfg.Concurrency > 1 {
 		s.uploads, s.ctx = errgroup.WithContext(ctx)
 		s.uploads.SetLimit(uploadsAtOnce)
+		pool, err := block.NewCompressors(a.workers(maxWorkers), a.cfg.Level)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer pool.Close()
+		s.pool = pool
 	}
 	w := &weaver{blocks: a.full, segments: segments, limits: a.limits(), shelf: s, rejects: a.in.rejects}
 	total := a.in.rows.Len()
@@ -117,7 +122,7 @@ func (a *attempt) weaveInto(ctx context.Context, w *weaver, scan *blockScan, v *
 	if err != nil {
 		return fmt.Errorf("sort rows: %w", err)
 	}
-	if err := w.run(ctx, sortedRows{rows}, &mergedRows{scan: scan}); err != nil {
+	if err := w.run(ctx, sortedRows{rows, a.columns}, &mergedRows{scan: scan}); err != nil {
 		return err
 	}
 	if w.kept == 0 && len(a.full) == len(scan.which) && len(a.empty) == 0 {
@@ -184,11 +189,10 @@ func (a *attempt) digests(ctx context.Context, next *catalog.Record, v *verdict,
 	case v.kept == 0 && !a.fullPass():
 		return nil // as before
 	}
-	recs, err := v.digests.Sort()
+	in, err := v.sortedDigests()
 	if err != nil {
-		return fmt.Errorf("sort digests: %w", err)
+		return err
 	}
-	var in block.Stream[dataset.Digest] = sortedDigests{recs}
 	if !a.fullPass() {
 		old, err := openAllDigests(ctx, a.store, a.head.Record)
 		if err != nil {
