@@ -17,13 +17,16 @@ type Head struct {
 	// in the record's place, or its merged files without one. The first commit
 	// adopts those files.
 	Foreign bool
+	// Lost says that there was a record, and that it is gone or damaged: what
+	// ReadLost gives for a new one to build on.
+	Lost bool
 
 	etag string // of what lies under the record's key, "" for nothing
 	raw  []byte
 }
 
 // Exists reports whether there is a commit record.
-func (h Head) Exists() bool { return h.etag != "" && !h.Foreign }
+func (h Head) Exists() bool { return h.etag != "" && !h.Foreign && !h.Lost }
 
 // Bare reports whether there is no manifest.yaml at all. Blocks that lie there
 // may then be those of a first merge that was never committed.
@@ -47,7 +50,7 @@ func ReadHead(ctx context.Context, s objstore.Store, b dataset.BatchID) (Head, e
 		err = fmt.Errorf("%w: it says that it belongs to %s", ErrDamaged, r.ID())
 	}
 	if errors.Is(err, ErrDamaged) {
-		return Head{}, noRecord(ctx, s, b, err)
+		return Head{}, LostRecord(b, err)
 	}
 	if err != nil {
 		return Head{}, fmt.Errorf("%s: %w", b.CommitKey(), err)
@@ -70,12 +73,8 @@ func blank(b dataset.BatchID) Record {
 // that seemed lost may still land.
 func Commit(ctx context.Context, s objstore.Store, h Head, next Record) (Head, error) {
 	b := next.ID()
-	if h.etag != "" {
-		// Before the commit, so that no record is ever missing from history.
-		// All who build on h write the same bytes.
-		if _, err := s.Put(ctx, b.HistoryKey(h.Record.Generation), h.raw, objstore.Condition{}); err != nil {
-			return Head{}, fmt.Errorf("keep record in history: %w", err)
-		}
+	if err := h.keep(ctx, s, b); err != nil {
+		return Head{}, fmt.Errorf("keep record in history: %w", err)
 	}
 	raw, err := next.encode()
 	if err != nil {
@@ -100,4 +99,22 @@ func Commit(ctx context.Context, s objstore.Store, h Head, next Record) (Head, e
 		return now, nil
 	}
 	return Head{}, fmt.Errorf("commit %s: %w", b.CommitKey(), objstore.ErrLost)
+}
+
+// keep stores what is about to be replaced in history: before the commit, so that
+// no record is ever missing there. All who build on h write the same bytes. What
+// is no record goes where none does, and only what lay there first stays.
+func (h Head) keep(ctx context.Context, s objstore.Store, b dataset.BatchID) error {
+	if h.etag == "" {
+		return nil
+	}
+	if h.Exists() {
+		_, err := s.Put(ctx, b.HistoryKey(h.Record.Generation), h.raw, objstore.Condition{})
+		return err
+	}
+	_, err := s.Put(ctx, b.HistoryKey(0), h.raw, objstore.IfAbsent())
+	if errors.Is(err, objstore.ErrLost) {
+		return nil
+	}
+	return err
 }

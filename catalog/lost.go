@@ -48,7 +48,7 @@ func FindRecord(ctx context.Context, s objstore.Store, b dataset.BatchID) (Head,
 		return h, err
 	}
 	if sign != "" {
-		return Head{}, noRecord(ctx, s, b, fmt.Errorf("%w: it is gone: %s lies there, and %s", ErrDamaged, file, sign))
+		return Head{}, LostRecord(b, fmt.Errorf("%w: it is gone: %s lies there, and %s", ErrDamaged, file, sign))
 	}
 	h.Foreign = true
 	return h, nil
@@ -108,22 +108,67 @@ func first(ctx context.Context, s objstore.Store, b dataset.BatchID, prefix stri
 	return "", nil
 }
 
-// noRecord adds to what is wrong with a commit record how to get one again.
-func noRecord(ctx context.Context, s objstore.Store, b dataset.BatchID, damage error) error {
-	newest := ""
-	for info, err := range s.List(ctx, b.HistoryDir(), "") {
+// LostRecord adds to what is wrong with a commit record how to get one again.
+func LostRecord(b dataset.BatchID, damage error) error {
+	return fmt.Errorf("%s: %w; put back its last version, from a backup or the store's own versions; if there is none, `siltstone verify %s/%s --repair` makes a new one, of the merged files that lie there",
+		b.CommitKey(), damage, b.Dataset, b.Batch)
+}
+
+// ReadLost gives what a new record is built on where the batch's own is lost, or
+// where another tool's manifest.yaml lies in its place. known is the newest
+// record in history that can be read, of generation 0 where there is none.
+//
+// The head names no block. Its generation lies past that of any record that there
+// can have been, so that nobody takes the new one for an older one; next_file past
+// all that known knew of. A lost record's head has the runs, the absorbed chunks
+// and the counters of known; of another tool's, nobody knows what it did to them.
+// A record that is there after all is given as ReadHead does.
+func ReadLost(ctx context.Context, s objstore.Store, b dataset.BatchID) (h Head, known Record, err error) {
+	raw, info, err := objstore.ReadAll(ctx, s, b.CommitKey())
+	if err != nil && !errors.Is(err, objstore.ErrNotFound) {
+		return Head{}, Record{}, fmt.Errorf("read commit record %s: %w", b.CommitKey(), err)
+	}
+	h = Head{Record: blank(b), Lost: true, etag: info.ETag, raw: raw}
+	if err == nil {
+		r, foreign, err := parseRecord(raw)
+		switch {
+		case foreign:
+			h.Foreign, h.Lost = true, false
+		case err == nil && r.ID() == b:
+			return Head{Record: r, etag: info.ETag, raw: raw}, Record{}, nil
+		case err != nil && !errors.Is(err, ErrDamaged):
+			return Head{}, Record{}, fmt.Errorf("%s: %w", b.CommitKey(), err)
+		}
+	}
+	numbers, err := generations(ctx, s, b)
+	if err != nil {
+		return Head{}, Record{}, err
+	}
+	newest := int64(0)
+	for _, n := range numbers {
+		newest = max(newest, n)
+		if n == 0 {
+			continue
+		}
+		past, err := readPast(ctx, s, b, n)
+		if errors.Is(err, ErrDamaged) || errors.Is(err, objstore.ErrNotFound) {
+			continue
+		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", b.CommitKey(), damage), fmt.Errorf("list %s: %w", b.HistoryDir(), err))
+			return Head{}, Record{}, err
 		}
-		if k := dataset.ParseKey(info.Key); k.Batch == b && k.Kind == dataset.KindHistory && k.Number > 0 {
-			newest = info.Key // they come in order
-		}
+		known = past.Record
+		break
 	}
-	// History lacks the last record itself. Without any, there was one merge,
-	// and what lies there is of it.
-	way := "put any other text in its place, such as the word lost, and the next merge adopts every merged file that lies there"
-	if newest != "" {
-		way = fmt.Sprintf("put %s in its place, which lacks what the last merge added (copy the merged files away before: a sweep deletes what no record names)", newest)
+	if h.Lost && known.Generation > 0 {
+		h.Record = known
+		h.Record.Blocks, h.Record.Digests = nil, nil
+		h.Record.Rows, h.Record.Bytes, h.Record.RawBytes = 0, 0, 0
 	}
-	return fmt.Errorf("%s: %w; put back its last version, from a backup or the store's own versions; if there is none, %s", b.CommitKey(), damage, way)
+	h.Record.NextFile = max(h.Record.NextFile, known.NextFile)
+	h.Record.Generation = 0
+	if h.Lost || newest > 0 {
+		h.Record.Generation = newest + 1 // the lost one's, at most
+	}
+	return h, known, nil
 }

@@ -28,8 +28,30 @@ func (m Missing) String() string {
 // a listing and with the record h, read after it. Where it finds something, a
 // record read after the call tells chunks absorbed meanwhile from lost ones.
 func FindMissing(ctx context.Context, s objstore.Store, b dataset.BatchID, h Head, l Listing) ([]Missing, error) {
+	out, _, err := findMissing(ctx, s, b, h, l)
+	return out, err
+}
+
+// AbsorbMissing notes in a record about to be committed, in place of one that is
+// lost, the chunks of completed runs that are gone: only the lost record can have
+// absorbed them. runs are those of the new record.
+func AbsorbMissing(ctx context.Context, s objstore.Store, b dataset.BatchID, h Head, l Listing, runs map[dataset.Run]RunState) ([]Missing, error) {
+	out, gone, err := findMissing(ctx, s, b, h, l)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range out {
+		st := runs[m.Run]
+		st.Absorbed = st.Absorbed.union(gone[m.Run])
+		runs[m.Run] = st
+	}
+	return out, nil
+}
+
+// findMissing gives the chunks that are missing, and their numbers by run.
+func findMissing(ctx context.Context, s objstore.Store, b dataset.BatchID, h Head, l Listing) ([]Missing, map[dataset.Run]Ranges, error) {
 	if h.Record.Deleted {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var runs []RunManifest
 	for _, id := range l.Runs {
@@ -38,25 +60,26 @@ func FindMissing(ctx context.Context, s objstore.Store, b dataset.BatchID, h Hea
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if m.State == RunCompleted && m.Chunks > 0 {
 			runs = append(runs, m)
 		}
 	}
-	out := missing(b, h.Record, runs, l)
+	out, _ := missing(b, h.Record, runs, l)
 	if len(out) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	// Or they came after the listing.
 	later, err := ListLive(ctx, s, b)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return missing(b, h.Record, runs, l, later), nil
+	out, gone := missing(b, h.Record, runs, l, later)
+	return out, gone, nil
 }
 
-func missing(b dataset.BatchID, r Record, runs []RunManifest, listings ...Listing) []Missing {
+func missing(b dataset.BatchID, r Record, runs []RunManifest, listings ...Listing) ([]Missing, map[dataset.Run]Ranges) {
 	have := make(map[dataset.Run]Ranges)
 	for _, m := range runs {
 		have[m.Run] = r.Runs[m.Run].Absorbed
@@ -72,6 +95,7 @@ func missing(b dataset.BatchID, r Record, runs []RunManifest, listings ...Listin
 		}
 	}
 	var out []Missing
+	gone := make(map[dataset.Run]Ranges)
 	for _, m := range runs {
 		lost := Missing{Run: m.Run, Count: m.Chunks}
 		for _, s := range have[m.Run].spans { // not number by number: a manifest may claim any count
@@ -82,7 +106,8 @@ func missing(b dataset.BatchID, r Record, runs []RunManifest, listings ...Listin
 		}
 		if lost.Count > 0 {
 			out = append(out, lost)
+			gone[m.Run] = have[m.Run].holes(m.Chunks)
 		}
 	}
-	return out
+	return out, gone
 }

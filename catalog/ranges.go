@@ -91,6 +91,41 @@ func (r Ranges) Add(n int) Ranges {
 	return Ranges{spans}
 }
 
+// maxNumber bounds chunk numbers: ParseRanges reads no larger ones.
+const maxNumber = 1<<31 - 1
+
+// holes are the numbers below n that are not in the set.
+func (r Ranges) holes(n int) Ranges {
+	var out Ranges
+	from := 0
+	add := func(to int) {
+		if to = min(to, maxNumber); from <= to {
+			out.spans = append(out.spans, span{from, to})
+		}
+	}
+	for _, s := range r.spans {
+		add(min(s.lo, n) - 1)
+		from = max(from, s.hi+1)
+	}
+	add(n - 1)
+	return out
+}
+
+// union is the set with all of o in it; neither changes.
+func (r Ranges) union(o Ranges) Ranges {
+	all := slices.Concat(r.spans, o.spans)
+	slices.SortFunc(all, func(a, b span) int { return a.lo - b.lo })
+	var out []span
+	for _, s := range all {
+		if last := len(out) - 1; last >= 0 && s.lo <= out[last].hi+1 {
+			out[last].hi = max(out[last].hi, s.hi)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return Ranges{out}
+}
+
 // MarshalJSON writes the text form.
 func (r Ranges) MarshalJSON() ([]byte, error) { return json.Marshal(r.String()) }
 

@@ -158,9 +158,22 @@ func (s *Sweeper) due(ctx context.Context) ([]dataset.BatchID, error) {
 	return due, nil
 }
 
+// busyGenerations is how many generations a batch that was never swept may have
+// before it is swept although it does not rest.
+const busyGenerations = 20
+
 // sweepDue reports whether a moment at which something of the batch becomes
-// garbage has passed since it was swept last.
+// garbage has passed since it was swept last. A batch that merges all the time,
+// and so never has an old commit, is due a grace period after its last sweep.
 func sweepDue(b bus.BatchEntry, last sweptEntry, now time.Time, cfg SweeperConfig) bool {
+	pause := cfg.Grace + cfg.Grace/20
+	if last.At.IsZero() {
+		if b.Generation > busyGenerations {
+			return true
+		}
+	} else if last.Generation < b.Generation && now.After(last.At.Add(pause)) {
+		return true
+	}
 	for _, after := range []time.Duration{cfg.Grace, cfg.HistoryMaxAge, cfg.Again} {
 		at := b.UpdatedAt.Add(max(after, cfg.Grace))
 		at = at.Add(cfg.Grace / 20) // what a commit replaces is noted a moment after its time

@@ -144,3 +144,42 @@ func TestABatchThatCannotBeSweptDoesNotKeepOthersFromIt(t *testing.T) {
 		t.Errorf("%d blocks are left of a batch whose record cannot be read", n)
 	}
 }
+
+func TestABatchThatNeverRestsIsSweptNowAndThen(t *testing.T) {
+	w := newWorld(t)
+	reg := prometheus.NewRegistry()
+	store := objstore.Counted(w.store, objstore.NewMetrics(reg))
+	s := consumers.NewSweeper(w.bus, w.kv, w.bus.KV(bus.Pipelines), store,
+		consumers.SweeperConfig{SweepPolicy: catalog.SweepPolicy{Grace: time.Hour}}, nil, nil)
+	turn := func(merges int) int {
+		t.Helper()
+		for range merges {
+			n := headOf(t, w.store, own)
+			chunk(t, w.store, own, "a1b2c3", int(n), 1)
+			w.catalogue(own, merge(t, w.store, own, nil, nil))
+		}
+		before := counted(t, reg, "siltstone_store_requests_total")["list"]
+		if err := s.Turn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return counted(t, reg, "siltstone_store_requests_total")["list"] - before
+	}
+	if n := turn(5); n != 0 {
+		t.Errorf("%d lists for a batch whose first files are not due", n)
+	}
+	if n := turn(20); n == 0 {
+		t.Error("a batch of 25 generations, the last one young, was not swept")
+	}
+	if n := turn(5); n != 0 {
+		t.Errorf("%d lists within the grace period after a sweep", n)
+	}
+}
+
+func headOf(t *testing.T, s objstore.Store, b dataset.BatchID) int64 {
+	t.Helper()
+	h, err := catalog.ReadHead(t.Context(), s, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h.Record.Generation
+}

@@ -2,6 +2,8 @@ package merger
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -23,29 +25,65 @@ import (
 // of a first merge that never committed. Their rows come last of all: what is
 // still live, or in merged.parquet, decides as if they were not there, and only
 // rows that are nowhere else are added. So it does not matter which they are.
+//
+// Where a record is lost and an earlier one can be read, only those are adopted
+// that the earlier one names, and those numbered from its next_file on, by the
+// rule that no later record names any other: replaced files would bring rows back
+// that were dropped since. Rows of the former are decided first, as they were.
 type adoption struct {
 	files []source // parquet ones first
 	paths []string // within the batch
 	next  int      // past every number seen
+
+	known catalog.Record // the newest of a lost record's that can be read; of generation 0 for none
+	gone  []string       // files that known names and that are not there
 }
 
-func findAdoption(ctx context.Context, s objstore.Store, b dataset.BatchID, bare bool) (adoption, error) {
+func findAdoption(ctx context.Context, s objstore.Store, h catalog.Head, known catalog.Record) (adoption, error) {
+	b := h.Record.ID()
 	found, err := listNumbered(ctx, s, b)
 	if err != nil {
 		return adoption{}, err
 	}
-	var a adoption
+	a := adoption{next: h.Record.NextFile}
+	named := map[string]catalog.Block{}
+	if h.Lost && known.Generation > 0 {
+		a.known = known
+		for _, bl := range known.Blocks {
+			named[bl.File] = bl
+		}
+	}
+	there := map[string]bool{}
 	for _, f := range found {
 		a.next = max(a.next, f.Number+1)
-		if f.Kind == dataset.KindDigest {
+		there[f.path()] = true
+		bl, isNamed := named[f.File]
+		switch {
+		case f.Kind == dataset.KindDigest || h.Record.Deleted:
+			continue
+		case a.known.Generation > 0 && !isNamed && (f.Kind == dataset.KindLegacy || f.Number < known.NextFile):
 			continue
 		}
 		src := mergedSource(f)
-		if bare && f.Kind == dataset.KindBlock {
+		switch {
+		case isNamed:
+			src.want = &bl
+		case a.known.Generation > 0:
+			src.class = classUnnamed
+		case h.Bare() && !h.Lost && f.Kind == dataset.KindBlock:
 			src.class = classLeft
 		}
 		a.files = append(a.files, src)
 		a.paths = append(a.paths, f.path())
+	}
+	for _, bl := range a.known.Blocks {
+		if !there[bl.File] {
+			a.gone = append(a.gone, bl.File)
+		}
+	}
+	if h.Lost && len(a.files) == 0 && !h.Record.Deleted {
+		return adoption{}, fmt.Errorf("%s: %w: it is lost, and so are the merged files: none lies there to adopt; put them back, or put any other text in its place (such as the word lost) to begin anew with the live chunks",
+			b.CommitKey(), catalog.ErrDamaged)
 	}
 	slices.SortStableFunc(a.files, func(x, y source) int {
 		switch {
@@ -74,7 +112,38 @@ func (a adoption) garbage(since time.Time) []catalog.Garbage {
 	for _, path := range a.paths {
 		out = append(out, catalog.Garbage{File: path, Since: since.UTC()})
 	}
+	for _, d := range a.known.Digests {
+		out = append(out, catalog.GarbageDigest(d, since))
+	}
 	return out
+}
+
+// proveKnown makes sure that the files which a record in history names are what it
+// says, before their rows are taken.
+func (a adoption) proveKnown(ctx context.Context, s objstore.Store) error {
+	for _, src := range a.files {
+		if src.want == nil {
+			continue
+		}
+		body, info, err := s.Get(ctx, src.key, src.span())
+		if errors.Is(err, objstore.ErrNotFound) || errors.Is(err, objstore.ErrChanged) {
+			return again("read %s: %w", src.key, err)
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", src.key, err)
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, body)
+		_ = body.Close()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", src.key, err)
+		}
+		if got := hex.EncodeToString(sum.Sum(nil)); got != src.want.SHA256 || info.Size != src.want.Bytes {
+			return &unadoptable{src.key, fmt.Errorf("it has %d bytes with SHA-256 %s, and generation %d says %d with %s",
+				info.Size, got, a.known.Generation, src.want.Bytes, src.want.SHA256)}
+		}
+	}
+	return nil
 }
 
 // unadoptable says that a merged file of another tool is damaged. Nobody else

@@ -23,7 +23,10 @@ type attempt struct {
 	*Engine
 	batch dataset.BatchID
 	start time.Time
+	// repair makes a new record in place of one that is lost.
+	repair bool
 
+	listing  catalog.Listing
 	head     catalog.Head
 	live     []catalog.Chunk // not absorbed yet
 	leftover []catalog.Chunk // absorbed, and still there
@@ -32,6 +35,7 @@ type attempt struct {
 	full     []catalog.Block // of the record, that hold rows
 	empty    []catalog.Block
 	adopted  adoption
+	missing  []catalog.Missing // chunks that a lost record has absorbed, it seems
 
 	dir     string
 	sources []source
@@ -40,74 +44,105 @@ type attempt struct {
 
 // run makes the attempt.
 func (a *attempt) run(ctx context.Context) (Result, error) {
-	if err := a.look(ctx); err != nil {
-		return Result{}, err
-	}
-	r := a.head.Record
-	res := Result{Generation: r.Generation, Commit: r.Commit, Rows: r.Rows}
-	if r.Deleted {
-		res.Deleted = true
+	next, res, err := a.work(ctx)
+	switch {
+	case err != nil:
+		return res, err
+	case next == nil && a.head.Exists() && !res.Deleted:
+		return res, a.finish(ctx, res, a.leftover)
+	case next == nil:
 		return res, nil
 	}
-	if !a.due() {
-		if !a.head.Exists() {
-			return res, nil
-		}
-		return res, a.finish(ctx, res, a.leftover)
-	}
-	dir, err := os.MkdirTemp(a.cfg.WorkDir, "merge-*")
-	if err != nil {
-		return res, fmt.Errorf("make a working folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	a.dir = dir
-	next, res, err := a.build(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	if a.head, err = catalog.Commit(ctx, a.store, a.head, next); err != nil {
+	if a.head, err = catalog.Commit(ctx, a.store, a.head, *next); err != nil {
 		return Result{}, err
 	}
 	res.Committed = true
 	return res, a.finish(ctx, res, append(a.leftover, a.live...))
 }
 
+// work does all of a merge but for the commit and what follows it. next is the
+// record to commit; nil where there is nothing to.
+func (a *attempt) work(ctx context.Context) (next *catalog.Record, res Result, err error) {
+	if err := a.look(ctx); err != nil {
+		return nil, Result{}, err
+	}
+	r := a.head.Record
+	res = Result{Generation: r.Generation, Commit: r.Commit, Rows: r.Rows, Deleted: r.Deleted}
+	if r.Deleted && !a.head.Lost || !a.due() {
+		return nil, res, nil
+	}
+	dir, err := os.MkdirTemp(a.cfg.WorkDir, "merge-*")
+	if err != nil {
+		return nil, res, fmt.Errorf("make a working folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	a.dir = dir
+	made, res, err := a.build(ctx)
+	if err != nil {
+		return nil, Result{}, err
+	}
+	return &made, res, nil
+}
+
 // look takes the state of the batch: chunks first, then the record, then the
 // run manifests. In any other order a chunk could be missed, or a list. It does
 // not begin a batch anew that has lost its record: the first one would name none
 // of the blocks there, and the sweeper would delete them.
-func (a *attempt) look(ctx context.Context) error {
-	listing, err := catalog.ListLive(ctx, a.store, a.batch)
-	if err != nil {
+func (a *attempt) look(ctx context.Context) (err error) {
+	if a.listing, err = catalog.ListLive(ctx, a.store, a.batch); err != nil {
 		return err
 	}
-	if a.head, err = catalog.FindRecord(ctx, a.store, a.batch); err != nil {
+	if err := a.lookForHead(ctx); err != nil {
 		return err
 	}
 	if a.head.Record.Deleted {
+		a.runs = a.head.Record.Runs
 		return nil
 	}
-	for _, c := range listing.Chunks {
+	for _, c := range a.listing.Chunks {
 		if a.head.Record.Absorbed(c) {
 			a.leftover = append(a.leftover, c)
 		} else {
 			a.live = append(a.live, c)
 		}
 	}
-	if a.runs, err = catalog.MergeRuns(ctx, a.store, a.head.Record, listing.Runs); err != nil {
+	if a.runs, err = catalog.MergeRuns(ctx, a.store, a.head.Record, a.listing.Runs); err != nil {
 		return err
 	}
 	if err := a.lookForRuns(ctx); err != nil {
 		return err
 	}
+	if a.head.Lost {
+		if a.missing, err = catalog.AbsorbMissing(ctx, a.store, a.batch, a.head, a.listing, a.runs); err != nil {
+			return err
+		}
+	}
 	a.columns = catalog.InForce(a.runs)
-	if a.full, a.empty, err = splitBlocks(a.head.Record); err != nil {
+	a.full, a.empty, err = splitBlocks(a.head.Record)
+	return err
+}
+
+// lookForHead reads the record, or finds what a new one is to be built on and
+// which merged files it adopts.
+func (a *attempt) lookForHead(ctx context.Context) (err error) {
+	var known catalog.Record
+	if !a.repair {
+		if a.head, err = catalog.FindRecord(ctx, a.store, a.batch); err != nil {
+			return err
+		}
+	}
+	if a.repair || a.head.Foreign && !a.head.Bare() {
+		if a.head, known, err = catalog.ReadLost(ctx, a.store, a.batch); err != nil {
+			return err
+		}
+	}
+	if a.head.Exists() {
+		return nil
+	}
+	if a.adopted, err = findAdoption(ctx, a.store, a.head, known); err != nil {
 		return err
 	}
-	if !a.head.Exists() {
-		a.adopted, err = findAdoption(ctx, a.store, a.batch, a.head.Bare())
-	}
-	return err
+	return a.adopted.proveKnown(ctx, a.store)
 }
 
 // lookForRuns reads the manifests that the listing did not show although it
@@ -134,7 +169,7 @@ func (a *attempt) lookForRuns(ctx context.Context) error {
 // due tells whether there is something to commit.
 func (a *attempt) due() bool {
 	switch {
-	case len(a.live) > 0 || len(a.adopted.files) > 0:
+	case a.head.Lost || len(a.live) > 0 || len(a.adopted.files) > 0:
 		return true
 	case !a.head.Exists():
 		return false

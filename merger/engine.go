@@ -56,7 +56,7 @@ func (e *Engine) Merge(ctx context.Context, b dataset.BatchID) (Result, error) {
 		return Result{Batch: b}, err
 	}
 	start := e.cfg.Now()
-	res, err := e.attempts(ctx, b)
+	res, err := e.attempts(ctx, b, func(ctx context.Context, a *attempt) (Result, error) { return a.run(ctx) })
 	res.Batch, res.Took = b, e.cfg.Now().Sub(start)
 	e.report(res, err)
 	if err != nil {
@@ -66,11 +66,11 @@ func (e *Engine) Merge(ctx context.Context, b dataset.BatchID) (Result, error) {
 }
 
 // attempts makes attempts until one ends well.
-func (e *Engine) attempts(ctx context.Context, b dataset.BatchID) (Result, error) {
+func (e *Engine) attempts(ctx context.Context, b dataset.BatchID, try func(context.Context, *attempt) (Result, error)) (Result, error) {
 	var faulty, cause string
 	for n := 1; ; n++ {
 		a := &attempt{Engine: e, batch: b, start: e.cfg.Now()}
-		res, err := a.run(ctx)
+		res, err := try(ctx, a)
 		res.Attempts = n
 		var fault *faultyFile
 		switch {

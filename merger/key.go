@@ -10,9 +10,10 @@ import (
 // Classes of rows: those in blocks are decided before new ones, and those of
 // blocks that may be an unfinished merge's after all others.
 const (
-	classMerged byte = 0
-	classNew    byte = 1
-	classLeft   byte = 2
+	classMerged  byte = 0
+	classUnnamed byte = 1 // of merged files that no record that can be read names
+	classNew     byte = 2
+	classLeft    byte = 3
 )
 
 // place is where a row came from, and its turn in the order in which rows are

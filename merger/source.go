@@ -14,6 +14,7 @@ type source struct {
 	etag  string // the version that was listed: only that is read
 	size  int64
 	class byte
+	want  *catalog.Block // what a merged file must be, where a record says so
 }
 
 func chunkSource(c catalog.Chunk) source {

@@ -35,6 +35,8 @@ type Report struct {
 	Problems []Problem `json:"problems"`
 	Notes    []Problem `json:"notes"`
 	More     int       `json:"more,omitempty"` // problems and notes past the first thousand of each
+
+	digests bool // they are missing or wrong; the blocks have all it takes to make them anew
 }
 
 const maxFindings = 1000
@@ -88,6 +90,9 @@ func verify(ctx context.Context, s objstore.Store, b dataset.BatchID, workDir st
 			return c.report, nil
 		}
 		now, err := catalog.ReadHead(ctx, s, b)
+		if errors.Is(err, catalog.ErrDamaged) {
+			return c.report, nil // and so it says
+		}
 		if err != nil {
 			return Report{}, fmt.Errorf("verify %s: %w", b, err)
 		}
@@ -117,7 +122,12 @@ func (c *checker) check() (err error) {
 	if c.listing, err = catalog.ListLive(c.ctx, c.store, c.batch); err != nil {
 		return err
 	}
-	if c.head, err = catalog.ReadHead(c.ctx, c.store, c.batch); err != nil {
+	c.head, err = catalog.ReadHead(c.ctx, c.store, c.batch)
+	if errors.Is(err, catalog.ErrDamaged) {
+		c.report.problem(c.batch.CommitKey(), "%v", err)
+		return c.checkStrays()
+	}
+	if err != nil {
 		return err
 	}
 	r := c.head.Record
@@ -150,11 +160,11 @@ func (c *checker) check() (err error) {
 // gone.
 func (c *checker) checkLost() error {
 	_, err := catalog.FindRecord(c.ctx, c.store, c.batch)
-	if errors.Is(err, catalog.ErrDamaged) {
+	switch {
+	case errors.Is(err, catalog.ErrDamaged):
 		c.report.problem(c.batch.CommitKey(), "%v", err)
 		return nil
-	}
-	if err == nil {
+	case err == nil:
 		c.report.note(c.batch.CommitKey(), "there is no commit record: nothing is merged yet")
 	}
 	return err

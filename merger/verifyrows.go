@@ -97,6 +97,7 @@ func (c *checker) checkDigests() error {
 	for _, d := range r.Digests {
 		rows += d.Rows
 		if !slices.Equal(d.Columns, r.DeduplicateOn) {
+			c.report.digests = true
 			c.report.problem(c.batch.DigestKey(d.File), "it is on the columns %q, the batch is deduplicated on %q", d.Columns, r.DeduplicateOn)
 			return nil
 		}
@@ -105,6 +106,7 @@ func (c *checker) checkDigests() error {
 		return nil
 	}
 	if rows != r.Rows {
+		c.report.digests = true
 		c.report.problem(c.batch.CommitKey(), "there are %d digests for %d rows", rows, r.Rows)
 	}
 	of, err := c.digests.Sort()
@@ -117,6 +119,7 @@ func (c *checker) checkDigests() error {
 		err = c.compareDigests(of, files)
 	}
 	if fault, is := errors.AsType[*faultyFile](err); is {
+		c.report.digests = true
 		if errors.Is(fault.err, objstore.ErrNotFound) {
 			c.report.problem(fault.key, "the commit record names it, and it is not there")
 		} else {
@@ -161,6 +164,7 @@ func (c *checker) compareDigests(rows block.Stream[block.Record], files block.St
 		}
 	}
 	if missing > 0 || extra > 0 {
+		c.report.digests = true
 		c.report.problem(c.batch.DigestDir(), "the digests of %d rows are missing, and %d belong to no row", missing, extra)
 	}
 	return nil

@@ -65,6 +65,7 @@ type weaver struct {
 	shelf    *shelf
 	rejects  *rejects
 	progress func(rows int64)
+	overlap  bool // merged files are adopted that may hold the same rows
 
 	seen       int64
 	added      int64
@@ -183,9 +184,12 @@ func (w *weaver) keep(t thread) error {
 }
 
 // duplicate counts a row that does not stay, but for one that an unfinished
-// merge may have left: then the row that it was made of counts.
+// merge may have left: then the row that it was made of counts. Nor for one of
+// the files that are adopted in place of a lost record, which overlap: it was
+// counted when it was new.
 func (w *weaver) duplicate(t thread) {
-	if t.origin != newRow || classOfRow(t.key) != classLeft {
+	class := classOfRow(t.key)
+	if t.origin != newRow || class == classNew || class == classMerged && !w.overlap {
 		w.duplicates++
 	}
 }

@@ -62,7 +62,7 @@ func (a *attempt) write(ctx context.Context, segments []Segment, v *verdict) (ca
 	}
 	a.absorb(&next)
 	return next, Result{
-		FullPass: a.fullPass() || a.head.Foreign, Generation: next.Generation, Commit: commit, Rows: next.Rows,
+		FullPass: a.fullPass() || a.head.Foreign || a.head.Lost, Generation: next.Generation, Commit: commit, Rows: next.Rows,
 		Chunks: len(a.live), Added: w.added, Duplicates: w.duplicates, Rejected: refused, IDConflicts: w.conflicts,
 		Written: len(blocks) - kept, Kept: kept,
 	}, nil
@@ -85,7 +85,7 @@ func (a *attempt) weave(ctx context.Context, segments []Segment, v *verdict, fil
 		defer pool.Close()
 		s.pool = pool
 	}
-	w := &weaver{blocks: a.full, segments: segments, limits: a.limits(), shelf: s, rejects: a.in.rejects}
+	w := &weaver{blocks: a.full, segments: segments, limits: a.limits(), shelf: s, rejects: a.in.rejects, overlap: a.head.Lost}
 	total := a.in.rows.Len()
 	scan := a.scan(ctx, segments)
 	defer scan.close()

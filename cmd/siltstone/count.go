@@ -9,7 +9,7 @@ import (
 func count[N int | int64](n N, noun string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(noun, "ch"):
+	case strings.HasSuffix(noun, "ch"), strings.HasSuffix(noun, "x"):
 		noun += "es"
 	default:
 		noun += "s"

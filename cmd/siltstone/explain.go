@@ -44,3 +44,9 @@ func (a *app) region() string {
 	}
 	return a.Region
 }
+
+// unusable reports an error of the store itself: the next object would fare no
+// better.
+func unusable(err error) bool {
+	return errors.Is(err, s3.ErrUnreachable) || errors.Is(err, s3.ErrDenied) || errors.Is(err, s3.ErrNoBucket) || errors.Is(err, s3.ErrRegion)
+}

@@ -10,7 +10,8 @@ import (
 )
 
 type mergeCmd struct {
-	Target string `arg:"" help:"Dataset, or DATASET/BATCH."`
+	Target string `arg:"" name:"dataset" help:"Dataset, or DATASET/BATCH."`
+	DryRun bool   `help:"Only say what would happen; reads the chunks and stores nothing."`
 }
 
 // Help shows an example.
@@ -18,7 +19,15 @@ func (mergeCmd) Help() string {
 	return `Does at once, in this process, what a merger does on events. Any number may run: the commit decides.
 
 Example:
-  siltstone merge jargon-file/4.4.7`
+  siltstone merge jargon-file/4.4.7
+  siltstone merge jargon-file --dry-run`
+}
+
+// planLine is what merge --dry-run says of a batch.
+type planLine struct {
+	Dataset string `json:"dataset"`
+	Batch   string `json:"batch"`
+	merger.Forecast
 }
 
 // mergeLine is what merge says of a batch.
@@ -35,6 +44,9 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	bars := &phases{app: a}
+	if c.DryRun {
+		return c.plan(ctx, a, ids, bars)
+	}
 	engine, err := newEngine(ctx, a, a.announcer(ctx), func(p merger.Progress) { bars.at(p.Phase, p.Done, p.Total) })
 	if err != nil {
 		return err
@@ -57,6 +69,53 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 		}
 		fmt.Fprintf(a.stderr, "%s: generation %d, %s added from %s, %s, %d rejected, %s\n", id, res.Generation,
 			count(res.Added, "row"), count(res.Chunks, "chunk"), count(res.Duplicates, "duplicate"), res.Rejected, count(res.IDConflicts, "id conflict"))
+	}
+	return nil
+}
+
+// plan says of each batch what a merge would do.
+func (c *mergeCmd) plan(ctx context.Context, a *app, ids []dataset.BatchID, bars *phases) error {
+	engine, err := merger.New(a.store, nil, merger.Config{WorkDir: a.workDir,
+		Progress: func(p merger.Progress) { bars.at(p.Phase, p.Done, p.Total) }}, a.log, nil)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		f, err := engine.Plan(ctx, id)
+		bars.end()
+		if err != nil {
+			return err
+		}
+		if a.json {
+			err = a.printJSON(planLine{id.Dataset, id.Batch, f})
+		} else {
+			err = printPlan(a, id, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printPlan(a *app, id dataset.BatchID, f merger.Forecast) error {
+	what := "nothing to do"
+	if f.Due {
+		what = fmt.Sprintf("would commit generation %d", f.Generation+1)
+	}
+	w := a.stdout
+	fmt.Fprintf(w, "%s: %s: %s\n", id, what, strings.Join(f.Why, "; "))
+	if f.Due {
+		pass := ""
+		if f.FullPass {
+			pass = ", in a full pass over all rows"
+		}
+		fmt.Fprintf(w, "  reads     %s, %s%s\n", count(f.LiveChunks, "live chunk"), size(f.LiveBytes), pass)
+		fmt.Fprintf(w, "  rows      %d added, %s, %d rejected, %s; %d in all\n", f.Added, count(f.Duplicates, "duplicate"), f.Rejected, count(f.IDConflicts, "id conflict"), f.Rows)
+		fmt.Fprintf(w, "  blocks    %d kept, %d replaced, %d created of %s\n", f.Kept, len(f.Rewritten), f.Created, size(f.BytesWritten))
+	}
+	if f.Leftovers > 0 {
+		fmt.Fprintf(w, "  deletes   %s left over\n", count(f.Leftovers, "absorbed chunk"))
 	}
 	return nil
 }

@@ -20,13 +20,19 @@ const mergeSlots = 2
 // newEngine makes the merge engine of this process. On a store that does not
 // keep the conditions of writes it refuses: commits would overwrite each other.
 func newEngine(ctx context.Context, a *app, announce merger.Announcer, progress func(merger.Progress)) (*merger.Engine, error) {
-	if err := objstore.Probe(ctx, a.store, "_probe/"); err != nil {
-		if errors.Is(err, objstore.ErrNoConditions) {
-			err = exit(exitRefused, err)
-		}
+	if err := probeStore(ctx, a); err != nil {
 		return nil, err
 	}
 	return merger.New(a.store, announce, merger.Config{WorkDir: a.workDir, Progress: progress}, a.log, a.registry)
+}
+
+// probeStore refuses a store that does not keep the conditions of writes.
+func probeStore(ctx context.Context, a *app) error {
+	err := objstore.Probe(ctx, a.store, "_probe/")
+	if errors.Is(err, objstore.ErrNoConditions) {
+		err = exit(exitRefused, err)
+	}
+	return err
 }
 
 // runMerger takes merge jobs until ctx ends.
