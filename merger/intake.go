@@ -66,7 +66,7 @@ func suffixLen(columns []string) int {
 
 // take takes all lines of a source.
 func (h *hand) take(src source, index uint32, b body) error {
-	if src.class == classMerged {
+	if src.class != classNew {
 		return adoptLines(src, b.reader(), h.addAnew(src, index))
 	}
 	return allLines(src, b.lines().ScanWith(h.scanner), func(l block.Line) error { return h.add(src, index, l) })
