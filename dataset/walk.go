@@ -8,7 +8,7 @@ import (
 )
 
 // walk passes over JSON values by the rules of a row. What it takes, the
-// decoder takes too, and needs five times as long for it (decision 10). What it
+// decoder takes too, in more than twice the time (docs/decisions/0010). What it
 // refuses is the decoder's to judge: it says why.
 type walk struct {
 	line  []byte

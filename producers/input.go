@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/siltstone-data/siltstone/block"
+	"github.com/siltstone-data/siltstone/dataset"
 )
 
 // Stdin is the name of standard input among files.
@@ -44,6 +45,8 @@ type Line struct {
 	Raw    []byte // one JSON object, unless Reject is set
 	Reject string
 	unit   string // what Number counts, when that is not lines
+
+	scanned *dataset.Scanner // has just read Raw, where it is not nil
 }
 
 // StatInput looks whether an input can be a file of rows, and gives its size,
@@ -192,7 +195,8 @@ func (in *Input) Lines() iter.Seq2[Line, error] {
 }
 
 func (in *Input) lines(yield func(Line, error) bool) {
-	lines := block.NewLines(in.text)
+	scanner := dataset.NewScanner(nil)
+	lines := block.NewLines(in.text).ScanWith(scanner)
 	last := 0
 	for {
 		l, err := lines.Next()
@@ -207,7 +211,11 @@ func (in *Input) lines(yield func(Line, error) bool) {
 		if l.Reject != "" {
 			l.Reject += wayOut(l.Raw)
 		}
-		if !yield(Line{Number: l.Number, Raw: l.Raw, Reject: l.Reject}, nil) {
+		line := Line{Number: l.Number, Raw: l.Raw, Reject: l.Reject}
+		if l.Reject == "" {
+			line.scanned = scanner
+		}
+		if !yield(line, nil) {
 			return
 		}
 	}

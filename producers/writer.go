@@ -2,6 +2,7 @@ package producers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -112,6 +113,22 @@ func (w *Writer) Write(ctx context.Context, row any) error {
 		return w.reject(err)
 	}
 	r, err := w.stamper.Stamp(line)
+	if err != nil {
+		return w.reject(err)
+	}
+	return w.WriteRow(ctx, r)
+}
+
+// WriteLine is Write of the line that an Input has given last. What the input
+// knows of it is not found out once more.
+func (w *Writer) WriteLine(ctx context.Context, line Line) error {
+	switch {
+	case line.Reject != "":
+		return w.reject(errors.New(line.Reject))
+	case line.scanned == nil:
+		return w.Write(ctx, line.Raw)
+	}
+	r, err := w.stamper.StampScanned(line.scanned)
 	if err != nil {
 		return w.reject(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -168,6 +169,52 @@ func TestWhatIsNoRowIsRefusedAndTheWriterGoesOn(t *testing.T) {
 	res := closeWriter(t, w)
 	if res.Rejected != 18 || res.Rows != 1 {
 		t.Fatalf("%+v", res)
+	}
+}
+
+func TestTheLinesOfAnInputAreWrittenAsTheirBytesAre(t *testing.T) {
+	lines := []string{`{"id":"a","x":1.0}`, ` {"x":[1, 2] , "id":7, "_created_at":1716076800}`, `{"_batch":1}`, `nope`, `{"id":null}`, `{"id":"b","_created_at":"soon"}`, `{"id":"c"}`}
+	for format, content := range map[producers.Format]string{producers.NDJSON: strings.Join(lines, "\n"), producers.CSV: "id,x\na,1\n7,\n"} {
+		s := mem.New()
+		inputs := func(yield func(producers.Line)) {
+			in, err := producers.OpenInput(t.Context(), producers.Stdin, producers.InputConfig{Format: format, Stdin: strings.NewReader(content)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			for line, err := range in.Lines() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				yield(line)
+			}
+		}
+		byLine, byBytes := open(t, s), open(t, s)
+		var refused [2][]bool
+		inputs(func(line producers.Line) {
+			err := byLine.WriteLine(t.Context(), line)
+			if err != nil && !errors.Is(err, producers.ErrRejected) {
+				t.Fatal(err)
+			}
+			refused[0] = append(refused[0], err != nil)
+			err = byBytes.Write(t.Context(), line.Raw)
+			refused[1] = append(refused[1], err != nil)
+		})
+		if d := cmp.Diff(refused[1], refused[0]); d != "" {
+			t.Errorf("%v: what is refused differs: %s", format, d)
+		}
+		results := []producers.Result{closeWriter(t, byLine), closeWriter(t, byBytes)}
+		if results[0].Rows != results[1].Rows || results[0].Rejected != results[1].Rejected || results[0].Rows == 0 {
+			t.Errorf("%v: %+v", format, results)
+		}
+		var texts []string
+		at := regexp.MustCompile(`"_created_at":"20[^"]*"`)
+		for _, rows := range stored(t, s, batch) {
+			texts = append(texts, at.ReplaceAllString(strings.Join(rows, "\n"), "AT"))
+		}
+		if len(texts) != 2 || texts[0] != texts[1] {
+			t.Errorf("%v: stored %q", format, texts)
+		}
 	}
 }
 
