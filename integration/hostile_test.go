@@ -318,7 +318,7 @@ func (h *hostile) checkColumns(d, batch string, rows []stored, columns map[strin
 		if !slices.ContainsFunc(schema.Columns, func(c struct{ Name string }) bool { return c.Name == name }) {
 			h.t.Errorf("%q: the schema lacks %q", d, name)
 		}
-		if strings.HasPrefix(name, "k") && name > "k100" {
+		if strings.HasPrefix(name, "k") && name != "k100" {
 			continue // one of many alike
 		}
 		p := h.page(d, "limit=1000&columns="+url.QueryEscape("["+quoted(name)+"]"))
@@ -470,7 +470,7 @@ func TestALineThatExpandsWithoutEndIsRefusedAlone(t *testing.T) {
 	var file bytes.Buffer
 	w := gzip.NewWriter(&file)
 	zeros := make([]byte, 1<<20)
-	for range 200 {
+	for range 80 {
 		_, _ = w.Write(zeros)
 	}
 	_, _ = w.Write([]byte("\n" + oddLine("a", `"x":1`) + "\n"))

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { Column } from "../../api/datasets";
+import { ColumnName } from "../../components/ColumnName";
 import { Popover } from "../../components/Popover";
-import { VisibleText } from "../../components/VisibleText";
 import { typeWords } from "./columns";
 
 interface Props {
@@ -54,7 +54,9 @@ export function ColumnPicker({ all, shown, schema, chosen, onChange }: Props) {
                 disabled={visible.has(name) && shown.length === 1}
                 onChange={() => onChange(all.filter((c) => (c === name ? !visible.has(c) : visible.has(c))))}
               />
-              <span className="flow">{name === "" ? <i>empty name</i> : <VisibleText text={name} />}</span>
+              <span className="flow">
+                <ColumnName name={name} />
+              </span>
               <small>{typeWords(schema, name)}</small>
             </label>
           </li>

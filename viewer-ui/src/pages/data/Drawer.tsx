@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Found, getRow, type Row } from "../../api/rows";
+import { ColumnName } from "../../components/ColumnName";
 import { CopyButton } from "../../components/CopyButton";
 import { ErrorStrip } from "../../components/ErrorStrip";
 import { Icon } from "../../components/Icon";
@@ -133,7 +134,7 @@ function Body({ found }: { readonly found: Found }) {
         </fieldset>
         {parts.body && (
           <span>
-            <VisibleText text={parts.body.name} /> · {formatCount(length)} characters
+            <ColumnName name={parts.body.name} /> · {formatCount(length)} characters
           </span>
         )}
       </div>
@@ -163,7 +164,7 @@ function Prose({ text }: { readonly text: string }) {
   const cut = !all && text.length > proseMost;
   const shown = cut ? text.slice(0, proseMost).toWellFormed() : text;
   return (
-    <div className="prose">
+    <div className={/\S{400}/.test(shown) ? "prose endless" : "prose"}>
       {paragraphs(shown).map((paragraph, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: paragraphs have no other name, and do not move
         <p key={i} dir="auto">
@@ -185,7 +186,7 @@ function AsRaw({ row }: { readonly row: Row }) {
       {[...stored(row)].map(([name, v]) => (
         <div key={name}>
           <dt>
-            <FieldName name={name} />
+            <ColumnName name={name} />
             <CopyButton className="icon" icon="copy" label={`Copy ${name}`} text={() => plain(v)} />
           </dt>
           <dd>
@@ -203,7 +204,7 @@ function Fields({ fields }: { readonly fields: readonly (readonly [string, JsonV
       {fields.map(([name, v]) => (
         <div key={name}>
           <dt>
-            <FieldName name={name} />
+            <ColumnName name={name} />
           </dt>
           <dd className={typeof v === "string" ? undefined : "num"}>
             <FieldValue value={v} />
@@ -213,10 +214,6 @@ function Fields({ fields }: { readonly fields: readonly (readonly [string, JsonV
       ))}
     </dl>
   );
-}
-
-function FieldName({ name }: { readonly name: string }) {
-  return name === "" ? <i>empty name</i> : <VisibleText text={name} />;
 }
 
 function FieldValue({ value }: { readonly value: JsonValue }) {

@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useSyncExternalStore } from "react";
 import type { Row } from "../../api/rows";
-import { VisibleText } from "../../components/VisibleText";
+import { ColumnName } from "../../components/ColumnName";
 import type { Order } from "../../lib/urlState";
 import { cellKind, cells } from "./cells";
 import type { ColumnKind, GridColumn } from "./columns";
@@ -208,7 +208,9 @@ const Head = memo(function Head({
             <span className="t" aria-hidden="true">
               {glyphs[c.kind]}
             </span>
-            <span className="flow">{c.name === "" ? <i>empty name</i> : <VisibleText text={c.name} />}</span>
+            <span className="flow">
+              <ColumnName name={c.name} />
+            </span>
             {c.name === "id" ? (
               <span className="ar" aria-hidden="true">
                 {order === "newest" ? "↓" : "↑"}
