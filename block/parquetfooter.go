@@ -1,6 +1,7 @@
 package block
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -64,10 +65,10 @@ func readAt(r io.ReaderAt, at, n int64) ([]byte, error) {
 	switch {
 	case int64(read) == n:
 		return b, nil
-	case err == nil || err == io.EOF:
-		return nil, io.ErrUnexpectedEOF
+	case err == nil || errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%w: bytes %d to %d are not there: %w", ErrDamaged, at, at+n, cmp.Or(err, io.EOF))
 	}
-	return nil, err
+	return nil, fmt.Errorf("read block: %w", err)
 }
 
 // Parquet is what the footer of a parquet block says. All methods may be called

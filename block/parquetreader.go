@@ -70,7 +70,7 @@ func (r *ParquetReader) open() (err error) {
 		return fmt.Errorf("%w: it has %d bytes, the commit record says %d", ErrDamaged, r.size, r.want.Bytes)
 	}
 	if r.footer, err = ReadParquetFooter(r.r, r.size); err != nil {
-		return readError(err)
+		return err
 	}
 	p, err := OpenParquet(r.footer, r.size)
 	if err != nil {
@@ -90,7 +90,7 @@ func (r *ParquetReader) open() (err error) {
 	r.sum = sha256.New()
 	head, err := readAt(r.r, 0, int64(len(parquetMagic)))
 	if err != nil {
-		return readError(err)
+		return err
 	}
 	r.sum.Write(head)
 	return nil
@@ -103,7 +103,7 @@ func (r *ParquetReader) next() error {
 	f := r.p.table.Frames[r.frame]
 	raw, err := readAt(r.r, f.Offset, f.Length)
 	if err != nil {
-		return readError(err)
+		return err
 	}
 	if r.sum != nil {
 		r.sum.Write(raw)
@@ -134,7 +134,7 @@ func (r *ParquetReader) finish() error {
 	}
 	between, err := readAt(r.r, end, r.size-int64(len(r.footer))-end) // the page index
 	if err != nil {
-		return readError(err)
+		return err
 	}
 	r.sum.Write(between)
 	r.sum.Write(r.footer)
@@ -142,13 +142,4 @@ func (r *ParquetReader) finish() error {
 		return fmt.Errorf("%w: its SHA-256 is %s, the commit record says %s", ErrDamaged, sum, r.want.SHA256)
 	}
 	return io.EOF
-}
-
-// readError tells a file that is shorter than its size from a store that cannot
-// be read.
-func readError(err error) error {
-	if err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return fmt.Errorf("read block: %w", err)
 }

@@ -90,6 +90,12 @@ func (b BatchID) HistoryKey(generation int64) string {
 // BlockFile is the name, within Dir, of the block with number n.
 func BlockFile(n int) string { return fmt.Sprintf("merged_%05d.jsonl.gz", n) }
 
+// ParquetBlockFile is the name, within Dir, of the parquet block with number n.
+func ParquetBlockFile(n int) string { return fmt.Sprintf("merged_%05d.parquet", n) }
+
+// IsParquetBlock tells from its name whether a block is a parquet file.
+func IsParquetBlock(file string) bool { return strings.HasSuffix(file, ".parquet") }
+
 // BlockKey is the key of a block or other file named in the commit record.
 func (b BatchID) BlockKey(file string) string { return b.Dir() + file }
 

@@ -17,8 +17,8 @@ import (
 // have to be held in memory.
 const MaxRows = 1 << 20
 
-// ErrNoIndex says that a block cannot have an index: it is parquet already, is
-// not sorted by id, or is too large. It is read whole.
+// ErrNoIndex says that a block cannot have an index: it has no number, is not
+// sorted by id, or is too large. It is read whole.
 var ErrNoIndex = errors.New("block cannot be indexed")
 
 // Key is the key of the index of a block. It fails with ErrNoIndex for a block
@@ -27,7 +27,7 @@ func Key(b dataset.BatchID, bl catalog.Block) (string, error) {
 	n, ok := number(b, bl)
 	switch {
 	case !ok:
-		return "", fmt.Errorf("%s: %w: it is no numbered gzip block", b.BlockKey(bl.File), ErrNoIndex)
+		return "", fmt.Errorf("%s: %w: it is no numbered block", b.BlockKey(bl.File), ErrNoIndex)
 	case bl.Rows > MaxRows:
 		return "", fmt.Errorf("%s: %w: %d rows, at most %d", b.BlockKey(bl.File), ErrNoIndex, bl.Rows, MaxRows)
 	}
@@ -37,7 +37,7 @@ func Key(b dataset.BatchID, bl catalog.Block) (string, error) {
 // number is a block's number; ok is false for a file of another kind.
 func number(b dataset.BatchID, bl catalog.Block) (n int, ok bool) {
 	k := dataset.ParseKey(b.BlockKey(bl.File))
-	return k.Number, k.Kind == dataset.KindBlock && bl.File == dataset.BlockFile(k.Number)
+	return k.Number, k.Kind == dataset.KindBlock && (bl.File == dataset.BlockFile(k.Number) || bl.File == dataset.ParquetBlockFile(k.Number))
 }
 
 // Build reads a block once and stores its index. An index that is there
@@ -82,6 +82,15 @@ func derive(ctx context.Context, s objstore.Store, b dataset.BatchID, bl catalog
 // scan reads a block once, from one request, for its rows and for its frames.
 // The rows are proven when it returns without an error, not before.
 func scan(ctx context.Context, s objstore.Store, b dataset.BatchID, bl catalog.Block, row func(dataset.Row) error) ([]block.Frame, error) {
+	if dataset.IsParquetBlock(bl.File) {
+		at := objstore.NewAt(ctx, s, b.BlockKey(bl.File), bl.Bytes, true)
+		defer at.Close()
+		in := block.NewParquetReader(at, bl.Bytes, wantOf(bl))
+		if err := rows(in, row); err != nil {
+			return nil, err
+		}
+		return in.Frames(), nil
+	}
 	body, _, err := s.Get(ctx, b.BlockKey(bl.File), objstore.Span{})
 	if err != nil {
 		return nil, err
@@ -99,7 +108,7 @@ func scan(ctx context.Context, s objstore.Store, b dataset.BatchID, bl catalog.B
 		_, _ = io.Copy(io.Discard, pr)
 		scanned <- result{frames, err}
 	}()
-	err = rows(io.TeeReader(body, pw), bl, row)
+	err = rows(block.NewReader(io.TeeReader(body, pw), wantOf(bl)), row)
 	pw.CloseWithError(err) // nil ends the scan with io.EOF
 	res := <-scanned
 	if err != nil {
@@ -108,16 +117,19 @@ func scan(ctx context.Context, s objstore.Store, b dataset.BatchID, bl catalog.B
 	return res.frames, res.err
 }
 
-func rows(r io.Reader, bl catalog.Block, row func(dataset.Row) error) error {
-	var want *block.Want
-	if bl.SHA256 != "" {
-		want = &block.Want{Rows: bl.Rows, Bytes: bl.Bytes, SHA256: bl.SHA256}
+// wantOf is what the record says of a block, nil where it says nothing.
+func wantOf(bl catalog.Block) *block.Want {
+	if bl.SHA256 == "" {
+		return nil
 	}
-	br := block.NewReader(r, want)
+	return &block.Want{Rows: bl.Rows, Bytes: bl.Bytes, SHA256: bl.SHA256}
+}
+
+func rows(in block.Stream[dataset.Row], row func(dataset.Row) error) error {
 	var n int64
 	last := ""
 	for {
-		r, err := br.Next()
+		r, err := in.Next()
 		switch {
 		case err == io.EOF:
 			return nil

@@ -239,7 +239,6 @@ func TestALookupTakesFewReads(t *testing.T) {
 func TestBlocksThatCannotHaveAnIndexSaySo(t *testing.T) {
 	s := mem.New()
 	for _, bl := range []catalog.Block{
-		{File: "merged_00001.parquet", Rows: 1},
 		{File: "merged.parquet", Rows: 1},
 		{File: "merged_00001.jsonl.gz", Rows: index.MaxRows + 1},
 	} {
@@ -310,4 +309,60 @@ func TestACancelledReadIsNoDamage(t *testing.T) {
 	if _, _, err := x.Lookup(ctx, "id-0000020"); errors.Is(err, index.ErrDamaged) {
 		t.Error(err)
 	}
+}
+
+func TestAnIndexOfAParquetBlockNamesItsRowGroups(t *testing.T) {
+	s := mem.New()
+	bl, info := putParquet(t, s, batch, 7, lines(6000, 600))
+	if len(info.Frames) < 3 {
+		t.Fatalf("only %d row groups", len(info.Frames))
+	}
+	x := open(t, s, batch, bl)
+	if diff := cmp.Diff(info.Frames, x.Frames()); diff != "" {
+		t.Error(diff)
+	}
+	n := 0
+	for e, err := range x.Entries(t.Context()) {
+		if err != nil || e.ID != fmt.Sprintf("id-%07d", n*2) || e.CreatedAt.IsZero() != (n%3 == 0) || e.Frame != x.FrameOf(int64(n)) {
+			t.Fatalf("row %d: %+v, %v", n, e, err)
+		}
+		n++
+	}
+	if p, ok, err := x.Lookup(t.Context(), "id-0009000"); err != nil || !ok || p.Row != 4500 || p.Frame != x.FrameOf(4500) {
+		t.Errorf("%+v, %v, %v", p, ok, err)
+	}
+	if err := index.Verify(t.Context(), s, batch, bl); err != nil || n != 6000 {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	bad := bl
+	bad.SHA256 = strings.Repeat("0", 64)
+	bad.File = dataset.ParquetBlockFile(8)
+	if err := index.Build(t.Context(), s, batch, bad); !errors.Is(err, objstore.ErrNotFound) {
+		t.Errorf("a block that was replaced: %v", err)
+	}
+}
+
+func putParquet(t *testing.T, s objstore.Store, b dataset.BatchID, number int, lines []string) (catalog.Block, block.Info) {
+	t.Helper()
+	var out bytes.Buffer
+	w := block.NewParquetWriter(&out, t.TempDir())
+	for _, l := range lines {
+		row, err := dataset.ParseRow([]byte(l))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Add(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bl := catalog.Block{File: dataset.ParquetBlockFile(number), Rows: info.Rows, Bytes: info.Bytes, RawBytes: info.RawBytes,
+		FirstID: info.FirstID, LastID: info.LastID, SHA256: info.SHA256}
+	if _, err := s.Put(t.Context(), b.BlockKey(bl.File), out.Bytes(), objstore.IfAbsent()); err != nil {
+		t.Fatal(err)
+	}
+	return bl, info
 }

@@ -68,7 +68,7 @@ func (s *simulation) merges(ctx context.Context, name string, store objstore.Sto
 func (s *simulation) engine(name string, store objstore.Store, now func() time.Time) *merger.Engine {
 	e, err := merger.New(store, s.events, merger.Config{
 		WorkDir: s.dir, Memory: 4 << 20, Concurrency: s.atOnce, BlockRows: 3, Grace: time.Nanosecond,
-		By: name, Now: now, Random: s.random(name),
+		By: name, Now: now, Random: s.random(name), MaxJSONLBytes: s.maxJSONL,
 	}, nil, nil)
 	if err != nil {
 		s.t.Fatal(err)

@@ -104,6 +104,8 @@ type simulation struct {
 	lives  map[string]int // starts of an actor
 	policy catalog.SweepPolicy
 	atOnce int // calls that an actor has under way
+
+	maxJSONL int64 // bytes past which the batch goes over to parquet blocks; 0: never
 }
 
 func newSimulation(t *testing.T, dir string, seed uint64) *simulation {
@@ -121,6 +123,9 @@ func newSimulation(t *testing.T, dir string, seed uint64) *simulation {
 	}
 	if rnd.IntN(4) == 0 {
 		s.atOnce = 3
+	}
+	if seed%4 == 1 {
+		s.maxJSONL = 1 + 300*int64(seed/4%4)
 	}
 	return s
 }

@@ -161,8 +161,7 @@ func blockLines(t testing.TB, s objstore.Store, r catalog.Record) []string {
 	t.Helper()
 	var out []string
 	for _, b := range r.Blocks {
-		body := get(t, s, r.ID().BlockKey(b.File))
-		rd := block.NewReader(strings.NewReader(body), &block.Want{Rows: b.Rows, Bytes: b.Bytes, SHA256: b.SHA256})
+		rd := blockReader(get(t, s, r.ID().BlockKey(b.File)), b)
 		for {
 			row, err := rd.Next()
 			if err == io.EOF {
@@ -175,6 +174,15 @@ func blockLines(t testing.TB, s objstore.Store, r catalog.Record) []string {
 		}
 	}
 	return out
+}
+
+// blockReader reads a block of either kind.
+func blockReader(body string, b catalog.Block) block.Stream[dataset.Row] {
+	want := &block.Want{Rows: b.Rows, Bytes: b.Bytes, SHA256: b.SHA256}
+	if dataset.IsParquetBlock(b.File) {
+		return block.NewParquetReader(strings.NewReader(body), int64(len(body)), want)
+	}
+	return block.NewReader(strings.NewReader(body), want)
 }
 
 func merged(t testing.TB, s objstore.Store, b dataset.BatchID) []string {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
@@ -58,8 +57,8 @@ type blockScan struct {
 	metric func(bytes int64)
 
 	at   int // index into which
-	body io.ReadCloser
-	rows *block.Reader
+	body io.Closer
+	rows block.Stream[dataset.Row]
 	line uint64
 }
 
@@ -83,7 +82,7 @@ func (s *blockScan) Next() (blockRow, error) {
 			s.metric(b.Bytes)
 			s.close()
 			s.at++
-		case errors.Is(err, block.ErrDamaged):
+		case errors.Is(err, block.ErrDamaged), errors.Is(err, objstore.ErrNotFound):
 			return blockRow{}, &faultyFile{key: s.batch.BlockKey(b.File), err: err}
 		default:
 			return blockRow{}, fmt.Errorf("read %s: %w", s.batch.BlockKey(b.File), err)
@@ -93,19 +92,31 @@ func (s *blockScan) Next() (blockRow, error) {
 
 func (s *blockScan) open(b catalog.Block) error {
 	key := s.batch.BlockKey(b.File)
-	if !strings.HasSuffix(b.File, ".jsonl.gz") {
-		return fmt.Errorf("%s: this build cannot rewrite parquet blocks: use a newer siltstone", key)
-	}
-	body, _, err := s.store.Get(s.ctx, key, objstore.Span{})
+	var err error
+	s.line = 0
+	s.rows, s.body, err = openBlock(s.ctx, s.store, key, b)
 	if errors.Is(err, objstore.ErrNotFound) {
 		return &faultyFile{key: key, err: err}
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
-	s.body, s.line = body, 0
-	s.rows = block.NewReader(body, &block.Want{Rows: b.Rows, Bytes: b.Bytes, SHA256: b.SHA256})
 	return nil
+}
+
+// openBlock opens a block of either kind to be read whole and checked. That it
+// is not there shows at once or with the first row.
+func openBlock(ctx context.Context, s objstore.Store, key string, b catalog.Block) (block.Stream[dataset.Row], io.Closer, error) {
+	want := &block.Want{Rows: b.Rows, Bytes: b.Bytes, SHA256: b.SHA256}
+	if dataset.IsParquetBlock(b.File) {
+		at := objstore.NewAt(ctx, s, key, b.Bytes, true)
+		return block.NewParquetReader(at, b.Bytes, want), at, nil
+	}
+	body, _, err := s.Get(ctx, key, objstore.Span{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return block.NewReader(body, want), body, nil
 }
 
 func (s *blockScan) close() {

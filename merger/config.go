@@ -1,6 +1,7 @@
 package merger
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -25,6 +26,13 @@ type Config struct {
 	// when 0. A single row is never too large.
 	BlockRows  int64
 	BlockBytes int64
+	// MaxJSONLBytes is how many bytes the blocks of a dataset may have together
+	// for its new blocks to be gzip files of lines: past that they are parquet
+	// files, and those of a batch that has some stay so. No bound when 0.
+	MaxJSONLBytes int64
+	// DatasetBytes tells, at least about, how many bytes the blocks of a dataset
+	// have together; those of the batch alone count when it is nil.
+	DatasetBytes func(ctx context.Context, dataset string) (int64, error)
 	// Grace is how old a garbage entry is before a commit asks whether its
 	// file is gone; 10 min when 0.
 	Grace time.Duration
@@ -101,6 +109,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("merger: BlockRows is %d, the format allows 1 to %d", c.BlockRows, maxBlockRows)
 	case c.BlockBytes < 0:
 		return fmt.Errorf("merger: BlockBytes is %d", c.BlockBytes)
+	case c.MaxJSONLBytes < 0:
+		return fmt.Errorf("merger: MaxJSONLBytes is %d", c.MaxJSONLBytes)
 	case c.Grace < 0:
 		return fmt.Errorf("merger: Grace is %s", c.Grace)
 	}

@@ -111,6 +111,9 @@ func (w *world) merger(name string) {
 		life := w.lives
 		w.mu.Unlock()
 		cfg := merger.Config{WorkDir: w.dir, Concurrency: 1, BlockRows: 4, Memory: 1 << 20, By: name, Now: w.s.Now, Random: steady(w.seed*50 + uint64(life)), Grace: 1}
+		if w.seed%4 == 1 {
+			cfg.MaxJSONLBytes = int64(100 * (w.seed % 9)) // the batch goes over it soon, or never
+		}
 		e, err := merger.New(s, nil, cfg, nil, nil)
 		if err != nil {
 			return err
@@ -235,14 +238,14 @@ func snapshot(ctx context.Context, s objstore.Store) (map[string]string, error) 
 	}
 	got := map[string]string{}
 	for _, b := range snap.Head.Record.Blocks {
-		body, _, err := s.Get(ctx, theBatch.BlockKey(b.File), objstore.Span{})
+		body, _, err := objstore.ReadAll(ctx, s, theBatch.BlockKey(b.File))
 		if errors.Is(err, objstore.ErrNotFound) {
 			return nil, errMoved
 		}
 		if err != nil {
 			return nil, err
 		}
-		rows := block.NewReader(body, &block.Want{Rows: b.Rows, Bytes: b.Bytes, SHA256: b.SHA256})
+		rows := blockReader(string(body), b)
 		for {
 			r, err := rows.Next()
 			if err == io.EOF {

@@ -21,6 +21,7 @@ type shelf struct {
 	ctx    context.Context
 	dir    string
 	level  int
+	kind   kind // of new blocks
 	limits Limits
 	files  *numbers
 	old    []catalog.Block // by origin
@@ -31,7 +32,7 @@ type shelf struct {
 	written func(b catalog.Block)
 
 	held   *scratch
-	w      *block.Writer
+	w      blockWriter
 	load   Load
 	origin int  // of the block's first row
 	mixed  bool // there are rows of another origin in it
@@ -59,9 +60,12 @@ func (s *shelf) add(r dataset.Row, origin int) error {
 
 func (s *shelf) start(origin int) {
 	s.held = newScratch(s.dir)
-	if s.pool != nil {
+	switch {
+	case s.kind == parquetBlocks:
+		s.w = block.NewParquetWriter(s.held, s.dir)
+	case s.pool != nil:
 		s.w = s.pool.NewWriter(s.held)
-	} else {
+	default:
 		s.w = block.NewWriter(s.held, s.level)
 	}
 	s.load, s.mixed, s.origin = Load{}, false, origin
@@ -93,9 +97,9 @@ func (s *shelf) cut() error {
 	s.done = append(s.done, b)
 	store := func() error {
 		defer held.close()
-		n, err := s.files.create(s.ctx, func(n int) string { return s.files.batch.BlockKey(dataset.BlockFile(n)) }, body, info.Bytes)
+		n, err := s.files.create(s.ctx, func(n int) string { return s.files.batch.BlockKey(s.kind.file(n)) }, body, info.Bytes)
 		if err == nil {
-			b.File = dataset.BlockFile(n)
+			b.File = s.kind.file(n)
 			s.written(*b)
 		}
 		return err
@@ -134,6 +138,9 @@ func (s *shelf) finish() ([]catalog.Block, error) {
 // abandon lets go of the block at hand; uploads under way are waited for.
 func (s *shelf) abandon() error {
 	if s.held != nil {
+		if w, ok := s.w.(*block.ParquetWriter); ok {
+			w.Discard()
+		}
 		s.held.close()
 		s.w, s.held = nil, nil
 	}

@@ -29,7 +29,7 @@ func (c *checker) checkBlock(b catalog.Block) error {
 		c.report.problem(key, "the commit record names it as a block, which its name is not")
 		return nil
 	}
-	body, _, err := c.store.Get(c.ctx, key, objstore.Span{})
+	rows, body, err := openBlock(c.ctx, c.store, key, b)
 	if errors.Is(err, objstore.ErrNotFound) {
 		c.report.problem(key, "the commit record names it, and it is not there")
 		return nil
@@ -38,7 +38,6 @@ func (c *checker) checkBlock(b catalog.Block) error {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
 	defer body.Close()
-	rows := block.NewReader(body, &block.Want{Rows: b.Rows, Bytes: b.Bytes, SHA256: b.SHA256})
 	var first, last string
 	var n, raw int64
 	for {
@@ -48,6 +47,10 @@ func (c *checker) checkBlock(b catalog.Block) error {
 		}
 		if errors.Is(err, block.ErrDamaged) {
 			c.report.problem(key, "%v", err)
+			return nil
+		}
+		if errors.Is(err, objstore.ErrNotFound) {
+			c.report.problem(key, "the commit record names it, and it is not there")
 			return nil
 		}
 		if err != nil {

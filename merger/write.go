@@ -71,7 +71,7 @@ func (a *attempt) write(ctx context.Context, segments []Segment, v *verdict) (ca
 // weave writes the rows of the segments into blocks, and gives all blocks of
 // the batch.
 func (a *attempt) weave(ctx context.Context, segments []Segment, v *verdict, files *numbers) (*weaver, []catalog.Block, error) {
-	s := &shelf{ctx: ctx, dir: a.dir, level: a.cfg.Level, limits: a.limits(), files: files, old: a.full}
+	s := &shelf{ctx: ctx, dir: a.dir, level: a.cfg.Level, kind: a.kind(ctx), limits: a.limits(), files: files, old: a.full}
 	s.written = func(b catalog.Block) {
 		a.metrics.Bytes.WithLabelValues("blocks_written").Add(float64(b.Bytes))
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -177,7 +178,7 @@ func merge(ctx context.Context, s objstore.Store, id dataset.BatchID, cut int, c
 		if err != nil {
 			return err
 		}
-		rs, err := block.ReadFrame(raw)
+		rs, err := blockRows(bl.File, raw)
 		if err != nil {
 			return err
 		}
@@ -233,6 +234,27 @@ func merge(ctx context.Context, s objstore.Store, id dataset.BatchID, cut int, c
 	return nil
 }
 
+// blockRows gives the rows of a whole block of either kind.
+func blockRows(file string, raw []byte) ([]dataset.Row, error) {
+	if !dataset.IsParquetBlock(file) {
+		return block.ReadFrame(raw)
+	}
+	var rows []dataset.Row
+	for line, err := range block.ParquetLines(bytes.NewReader(raw), int64(len(raw))) {
+		if err != nil {
+			return nil, err
+		}
+		row, err := dataset.ParseRow(bytes.Clone(line))
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// writeBlocks writes gzip blocks, and with an even cut every other one in
+// parquet.
 func writeBlocks(ctx context.Context, s objstore.Store, next *catalog.Record, rows map[string]dataset.Row, cut int) error {
 	ids := make([]string, 0, len(rows))
 	for id := range rows {
@@ -242,7 +264,14 @@ func writeBlocks(ctx context.Context, s objstore.Store, next *catalog.Record, ro
 	next.Blocks, next.Rows = nil, int64(len(ids))
 	for first := true; first || len(ids) > 0; first = false {
 		var buf bytes.Buffer
-		w := block.NewWriter(&buf, 1)
+		var w interface {
+			Add(dataset.Row) error
+			Close() (block.Info, error)
+		} = block.NewWriter(&buf, 1)
+		name := dataset.BlockFile
+		if cut%2 == 0 && len(next.Blocks)%2 == 1 {
+			w, name = block.NewParquetWriter(&buf, os.TempDir()), dataset.ParquetBlockFile
+		}
 		n := min(cut, len(ids))
 		for _, id := range ids[:n] {
 			if err := w.Add(rows[id]); err != nil {
@@ -255,7 +284,7 @@ func writeBlocks(ctx context.Context, s objstore.Store, next *catalog.Record, ro
 			return err
 		}
 		for {
-			file := dataset.BlockFile(next.NextFile)
+			file := name(next.NextFile)
 			next.NextFile++
 			_, err := s.Put(ctx, next.ID().BlockKey(file), buf.Bytes(), objstore.IfAbsent())
 			if errors.Is(err, objstore.ErrLost) || errors.Is(err, objstore.ErrUnknown) {

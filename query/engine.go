@@ -27,6 +27,7 @@ type EngineConfig struct {
 // The bounds of what an Engine keeps in memory.
 const (
 	headsBytes  = 32 << 20  // commit records
+	footerBytes = 96 << 20  // footers of parquet blocks
 	tablesBytes = 64 << 20  // frame tables: some 30 KB for a block of 50,000 rows
 	chunksBytes = 192 << 20 // tables of live chunks: some 120 bytes for a row
 	bodiesBytes = 64 << 20  // live chunks themselves
@@ -62,11 +63,12 @@ type Engine struct {
 
 	maxTable int64
 
-	heads  *cache.Memory[dataset.BatchID, catalog.Head]
-	tables *cache.Memory[cache.Key, []block.Frame]
-	chunks *cache.Memory[chunkKey, *chunkTable]
-	bodies *cache.Memory[chunkKey, []byte]
-	disk   *cache.Disk // may be nil
+	heads   *cache.Memory[dataset.BatchID, catalog.Head]
+	tables  *cache.Memory[cache.Key, []block.Frame]
+	footers *cache.Memory[cache.Key, *block.Parquet]
+	chunks  *cache.Memory[chunkKey, *chunkTable]
+	bodies  *cache.Memory[chunkKey, []byte]
+	disk    *cache.Disk // may be nil
 
 	annotators *cache.Memory[string, annotatorList]
 }
@@ -80,10 +82,11 @@ func NewEngine(store objstore.Store, cat Catalog, cfg EngineConfig, log *slog.Lo
 	m := cache.NewMetrics(reg)
 	e := &Engine{
 		store: store, catalog: cat, cfg: cfg, log: log, m: newEngineMetrics(reg), maxTable: maxTable,
-		heads:  cache.NewMemory[dataset.BatchID, catalog.Head]("records", headsBytes, m),
-		tables: cache.NewMemory[cache.Key, []block.Frame]("frame_tables", tablesBytes, m),
-		chunks: cache.NewMemory[chunkKey, *chunkTable]("chunk_tables", chunksBytes, m),
-		bodies: cache.NewMemory[chunkKey, []byte]("chunks", bodiesBytes, m),
+		heads:   cache.NewMemory[dataset.BatchID, catalog.Head]("records", headsBytes, m),
+		tables:  cache.NewMemory[cache.Key, []block.Frame]("frame_tables", tablesBytes, m),
+		footers: cache.NewMemory[cache.Key, *block.Parquet]("footers", footerBytes, m),
+		chunks:  cache.NewMemory[chunkKey, *chunkTable]("chunk_tables", chunksBytes, m),
+		bodies:  cache.NewMemory[chunkKey, []byte]("chunks", bodiesBytes, m),
 
 		annotators: cache.NewMemory[string, annotatorList]("annotators", annotatorsBytes, m),
 	}

@@ -246,12 +246,12 @@ func TestTheSchemaOfADataset(t *testing.T) {
 }
 
 func TestABlockThatIsGoneUnderAPageWasReplaced(t *testing.T) {
-	for nth := range 3 {
+	for nth := range 4 {
 		b := newBucket(t)
 		b.cut = 2
 		b.merged("x", line("b"), line("d"), line("f"), line("h"))
 		b.chunk("x", 5, line("a"), line("e"))
-		f := objtest.NewFaulty(t, b.store, objtest.On(objtest.Get).Key("*.jsonl.gz").Nth(nth+1).Before(b.mergeNow("x")))
+		f := objtest.NewFaulty(t, b.store, objtest.On(objtest.Get).Key("*merged_*").Nth(nth+1).Before(b.mergeNow("x")))
 		e := engineOver(t, f, query.EngineConfig{Parallel: 1})
 		same(t, lines(page(t, e, query.PageRequest{})), shown(t, []string{`x {"id":"a"}`, `x {"id":"b"}`, `x {"id":"d"}`, `x {"id":"e"}`, `x {"id":"f"}`, `x {"id":"h"}`})...)
 	}

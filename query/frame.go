@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"sort"
-	"strings"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
@@ -39,10 +38,14 @@ func (b blockOf) part(name string) cache.Key {
 }
 
 // frames gives the frame table of a block: from its index, or, while it has
-// none, by reading the block once.
+// none, by reading the block once. A parquet block has it in its footer.
 func (q *ask) frames(ctx context.Context, b blockOf) ([]block.Frame, error) {
-	if !strings.HasSuffix(b.File, ".jsonl.gz") {
-		return nil, fmt.Errorf("read block %s: %w: only .jsonl.gz blocks can be read", b.key(), errPermanent)
+	if dataset.IsParquetBlock(b.File) {
+		p, err := q.parquet(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		return p.Frames(), nil
 	}
 	return q.e.tables.Get(ctx, b.part("frames"), func() ([]block.Frame, int64, error) {
 		frames, err := q.keptFrames(ctx, b)
@@ -187,7 +190,10 @@ func (q *ask) frameRows(ctx context.Context, b blockOf, frames []block.Frame, n 
 		return err
 	}
 	defer body.Close()
-	in := block.NewReader(body, nil)
+	in, err := q.openRows(ctx, b, n, body)
+	if err != nil {
+		return err
+	}
 	var seen int64
 	last := ""
 	for {
@@ -213,7 +219,9 @@ func (q *ask) frameRows(ctx context.Context, b blockOf, frames []block.Frame, n 
 // table that led there.
 func (q *ask) forget(b blockOf, f block.Frame) {
 	q.e.tables.Drop(b.part("frames"))
+	q.e.footers.Drop(b.part("footer"))
 	if q.e.disk != nil {
+		q.e.disk.Drop(b.part("footer"))
 		q.e.disk.Drop(b.part("frames"))
 		q.e.disk.Drop(b.part(cache.Range(f.Offset, f.Length)))
 	}

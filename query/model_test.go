@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/objstore"
@@ -69,7 +68,7 @@ func model(t *testing.T, s objstore.Store, o query.Options) []string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rs, err := block.ReadFrame(raw)
+			rs, err := blockRows(bl.File, raw)
 			if err != nil {
 				t.Fatal(err)
 			}

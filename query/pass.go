@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"strings"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/objstore"
 )
 
 // errPermanent marks what no second reading can change.
@@ -27,7 +27,7 @@ type pass struct {
 	block catalog.Block
 	key   string
 	from  Cursor // rows up to here are not given
-	in    *block.Reader
+	in    block.Stream[dataset.Row]
 	body  io.Closer
 	seen  int64
 	last  string // id seen last
@@ -47,8 +47,12 @@ func (r *reader) openPass(b *batch, bl catalog.Block, redo *pass) (*pass, error)
 	if redo != nil && redo.same(bl) {
 		p.from, p.redo, p.want = redo.from, redo.given, redo.sum.Sum64()
 	}
-	if !strings.HasSuffix(bl.File, ".jsonl.gz") {
-		return p, fmt.Errorf("%w: only .jsonl.gz blocks can be read", errPermanent)
+	want := &block.Want{Rows: bl.Rows, Bytes: bl.Bytes, SHA256: bl.SHA256}
+	if dataset.IsParquetBlock(bl.File) {
+		at := objstore.NewAt(r.ctx, r.store, p.key, bl.Bytes, r.opened < maxWhole)
+		r.opened++
+		p.body, p.in = at, block.NewParquetReader(at, bl.Bytes, want)
+		return p, nil
 	}
 	body, err := openObject(r.ctx, r.store, p.key, bl.Bytes, r.opened < maxWhole)
 	if err != nil {
@@ -56,7 +60,7 @@ func (r *reader) openPass(b *batch, bl catalog.Block, redo *pass) (*pass, error)
 	}
 	r.opened++
 	p.body = body
-	p.in = block.NewReader(body, &block.Want{Rows: bl.Rows, Bytes: bl.Bytes, SHA256: bl.SHA256})
+	p.in = block.NewReader(body, want)
 	return p, nil
 }
 

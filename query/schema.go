@@ -125,7 +125,7 @@ func (q *ask) sampleBlock(s *schemaOf, b blockOf) error {
 // sampleFrames gives the frame table of a block, but errNoTable where a large
 // block would have to be read for it.
 func (q *ask) sampleFrames(b blockOf) ([]block.Frame, error) {
-	if _, ok := q.e.tables.Peek(b.part("frames")); ok || b.Bytes <= sampleBytes {
+	if _, ok := q.e.tables.Peek(b.part("frames")); ok || b.Bytes <= sampleBytes || dataset.IsParquetBlock(b.File) {
 		return q.frames(q.ctx, b)
 	}
 	frames, err := q.indexedFrames(q.ctx, b)

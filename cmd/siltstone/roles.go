@@ -23,7 +23,9 @@ func newEngine(ctx context.Context, a *app, announce merger.Announcer, progress 
 	if err := probeStore(ctx, a); err != nil {
 		return nil, err
 	}
-	return merger.New(a.store, announce, merger.Config{WorkDir: a.workDir, Progress: progress}, a.log, a.registry)
+	return merger.New(a.store, announce, merger.Config{
+		WorkDir: a.workDir, Progress: progress, MaxJSONLBytes: a.maxJSONLBytes, DatasetBytes: newDatasetSizes(a).of,
+	}, a.log, a.registry)
 }
 
 // probeStore refuses a store that does not keep the conditions of writes.

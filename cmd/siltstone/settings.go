@@ -23,6 +23,7 @@ type settings struct {
 	mergeQuiet, mergeMaxAge time.Duration
 	mergeMinBytes           int64
 	historyMaxAge           time.Duration
+	maxJSONLBytes           int64
 	viewerToken             string
 	viewerLogTimings        bool
 	cacheDir                string // empty: none
@@ -69,6 +70,7 @@ func loadSettings(from []source, command string) (settings, error) {
 	s.mergeMaxAge = r.duration("MERGE_MAX_AGE", time.Minute)
 	s.mergeMinBytes = r.bytes("MERGE_MIN_BYTES", 64e6)
 	s.historyMaxAge = r.duration("HISTORY_MAX_AGE", 0)
+	s.maxJSONLBytes = r.bytes("JSONL_MERGE_MAX_DATASET_BYTES", 50e9)
 	s.viewerToken, _ = r.find("VIEWER_TOKEN")
 	s.viewerLogTimings = r.oneOf("VIEWER_LOG_TIMINGS", "false", "false", "true") == "true"
 	s.cacheDir = r.folder("DUCKDB_CACHE_DIR")

@@ -20,6 +20,11 @@ const (
 	WholeKey = "whole"
 )
 
+// DatasetKeys is the filter of the keys of a dataset's batches, layers left out.
+func DatasetKeys(name string) string {
+	return batchKind + "." + dataset.Token(name) + ".*." + dataset.Token("")
+}
+
 // BatchEntry is what the catalog bucket says of a batch that has a record.
 type BatchEntry struct {
 	Generation    int64     `json:"generation"`
