@@ -40,6 +40,7 @@ type attempt struct {
 	dir     string
 	sources []source
 	in      *intake
+	known   *digestSet // of the record; nil where its digests are not asked
 }
 
 // run makes the attempt.
@@ -194,6 +195,11 @@ func (a *attempt) build(ctx context.Context) (catalog.Record, Result, error) {
 		rows: a.sorter(a.dir, 2), rejects: &rejects{sorter: a.sorter(a.dir, 20)},
 	}
 	defer a.in.close()
+	defer func() {
+		if a.known != nil {
+			a.known.close()
+		}
+	}()
 	if err := a.read(ctx); err != nil {
 		return catalog.Record{}, Result{}, err
 	}
@@ -258,17 +264,18 @@ func (a *attempt) decide(ctx context.Context, segments []Segment) (*verdict, err
 		return nil, nil
 	}
 	a.progress("decide", 0, a.in.rows.Len())
-	scan := a.scan(ctx, segments)
-	defer scan.close()
 	if a.fullPass() {
+		scan := a.scan(ctx, blocksOf(segments))
+		defer scan.close()
 		return a.decideAll(scan)
 	}
-	files, err := openAllDigests(ctx, a.store, a.head.Record)
-	if err != nil {
+	scan := a.scan(ctx, hitBlocks(a.in.news))
+	defer scan.close()
+	var err error
+	if a.known, err = a.openDigestSet(ctx); err != nil {
 		return nil, err
 	}
-	defer files.close()
-	return decideNew(a.dir, a.cfg.Memory, a.columns, a.in.rows, &blockIDs{scan: scan}, files)
+	return decideNew(a.dir, a.cfg.Memory, a.columns, a.in.rows, &blockIDs{scan: scan}, a.known)
 }
 
 // decideAll decides about merged rows too.
@@ -316,8 +323,8 @@ func (a *attempt) rankMerged(scan *blockScan, ranks *block.Sorter) error {
 	}
 }
 
-func (a *attempt) scan(ctx context.Context, segments []Segment) *blockScan {
-	return &blockScan{ctx: ctx, store: a.store, batch: a.batch, blocks: a.full, which: blocksOf(segments),
+func (a *attempt) scan(ctx context.Context, which []int) *blockScan {
+	return &blockScan{ctx: ctx, store: a.store, batch: a.batch, blocks: a.full, which: which,
 		metric: func(n int64) { a.metrics.Bytes.WithLabelValues("blocks_read").Add(float64(n)) }}
 }
 

@@ -156,3 +156,15 @@ func blocksOf(segments []Segment) []int {
 	}
 	return which
 }
+
+// hitBlocks gives the indexes of the blocks whose ranges new rows fall into:
+// no other one can hold their ids.
+func hitBlocks(news []Load) []int {
+	var which []int
+	for slot, n := range news {
+		if slot%2 == 1 && n.Rows > 0 {
+			which = append(which, slot/2)
+		}
+	}
+	return which
+}

@@ -16,6 +16,11 @@ type Config struct {
 	WorkDir string
 	// Memory is what all sorts of one merge may hold together; 128 MiB when 0.
 	Memory int64
+	// DigestCache is what copies of digest files may take in WorkDir, 16 bytes
+	// for each row of a batch that is deduplicated; 1 GiB when 0. A larger file is
+	// read from the store by every merge. A copy has no name there: it goes with
+	// the process.
+	DigestCache int64
 	// Level is the gzip level of blocks, 1 to 9; 1 when 0: level 6 takes twice
 	// the time for a twelfth less.
 	Level int
@@ -65,6 +70,9 @@ func (c Config) withDefaults() Config {
 	if c.Memory == 0 {
 		c.Memory = 128 << 20
 	}
+	if c.DigestCache == 0 {
+		c.DigestCache = 1 << 30
+	}
 	if c.Level == 0 {
 		c.Level = 1
 	}
@@ -101,6 +109,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Memory < 0:
 		return fmt.Errorf("merger: Memory is %d", c.Memory)
+	case c.DigestCache < 0:
+		return fmt.Errorf("merger: DigestCache is %d", c.DigestCache)
 	case c.Level < 0 || c.Level > 9:
 		return fmt.Errorf("merger: Level is %d, gzip has 1 to 9", c.Level)
 	case c.Concurrency < 0:

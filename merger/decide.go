@@ -47,7 +47,7 @@ func (v *verdict) sortedDigests() (block.Stream[dataset.Digest], error) {
 
 // decideNew decides which of the new rows stay. ids (encoded, in order) and
 // digests are those of merged rows, which stay anyhow.
-func decideNew(dir string, memory int64, columns []string, rows *block.Sorter, ids block.Stream[[]byte], digests block.Stream[dataset.Digest]) (*verdict, error) {
+func decideNew(dir string, memory int64, columns []string, rows *block.Sorter, ids block.Stream[[]byte], digests taken) (*verdict, error) {
 	share := func(n int64) int64 { return max(memory/n, 1) }
 	s := newSuspects(dir, share(5), columns, rows)
 	defer s.close()

@@ -141,48 +141,7 @@ func (s sortedDigests) Next() (dataset.Digest, error) {
 	return dataset.Digest(rec.Key), nil
 }
 
-// noDigests is the stream of a batch without digest files.
+// noDigests is the stream of a batch whose rows are all decided again.
 type noDigests struct{}
 
 func (noDigests) Next() (dataset.Digest, error) { return dataset.Digest{}, io.EOF }
-
-var errDigestTwice = errors.New("internal error: two rows that stay have one digest")
-
-// writeDigests stores a sorted stream as a new digest file.
-func writeDigests(ctx context.Context, dir string, files *numbers, columns []string, in block.Stream[dataset.Digest]) (catalog.DigestFile, error) {
-	held := newScratch(dir)
-	defer held.close()
-	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(held, sum), 64<<10)
-	out := catalog.DigestFile{Columns: columns}
-	var last dataset.Digest
-	for {
-		d, err := in.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return catalog.DigestFile{}, err
-		}
-		if out.Rows > 0 && compareDigests(last, d) >= 0 {
-			return catalog.DigestFile{}, errDigestTwice
-		}
-		if _, err := w.Write(d[:]); err != nil {
-			return catalog.DigestFile{}, fmt.Errorf("write digests: %w", err)
-		}
-		last = d
-		out.Rows++
-	}
-	if err := w.Flush(); err != nil {
-		return catalog.DigestFile{}, fmt.Errorf("write digests: %w", err)
-	}
-	body, err := held.reader()
-	if err != nil {
-		return catalog.DigestFile{}, err
-	}
-	out.Bytes = out.Rows * digestLen
-	out.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	n, err := files.create(ctx, func(n int) string { return files.batch.DigestKey(dataset.DigestFile(n)) }, body, out.Bytes)
-	out.File = dataset.DigestFile(n)
-	return out, err
-}

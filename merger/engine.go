@@ -21,14 +21,16 @@ type Announcer interface {
 	Publish(ctx context.Context, e dataset.Event) error
 }
 
-// Engine merges batches. It keeps nothing between merges, and any number of
-// engines may merge one batch at once: all but one of them work in vain.
+// Engine merges batches. It keeps nothing between merges but copies of digest
+// files, which spare it to read them again, and any number of engines may merge
+// one batch at once: all but one of them work in vain.
 type Engine struct {
 	store    objstore.Store
 	announce Announcer
 	cfg      Config
 	log      *slog.Logger
 	metrics  *Metrics
+	held     *digestCache
 }
 
 // New is an engine on a store. announce may be nil: then nobody is told. log
@@ -40,7 +42,8 @@ func New(store objstore.Store, announce Announcer, cfg Config, log *slog.Logger,
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{store: store, announce: announce, cfg: cfg.withDefaults(), log: log, metrics: NewMetrics(reg)}, nil
+	cfg = cfg.withDefaults()
+	return &Engine{store: store, announce: announce, cfg: cfg, log: log, metrics: NewMetrics(reg), held: newDigestCache(cfg.DigestCache)}, nil
 }
 
 // maxAttempts bounds the attempts of one merge. Of those that race for one

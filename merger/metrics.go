@@ -7,7 +7,7 @@ type Metrics struct {
 	Merges   *prometheus.CounterVec // by outcome: committed, idle, deleted, failed
 	Attempts *prometheus.CounterVec // that started again, by cause: lost, changed
 	Rows     *prometheus.CounterVec // by fate: added, duplicate, rejected, conflict, rewritten
-	Bytes    *prometheus.CounterVec // by direction: chunks_read, blocks_read, blocks_written
+	Bytes    *prometheus.CounterVec // by direction: chunks_read, blocks_read, blocks_written, digests_written
 	Deletes  *prometheus.CounterVec // of absorbed chunks, by outcome: done, failed
 	Seconds  prometheus.Histogram   // of merges that committed
 }

@@ -5,6 +5,7 @@ type part struct {
 	segment Segment
 	limits  Limits // of a block
 	come    int64  // new rows that are still to come
+	added   bool   // one of them has stayed
 	kept    Load   // since the last cut
 	rest    Load   // all from there on, at most
 }
@@ -23,9 +24,9 @@ func (p *part) cut() Limits {
 	return p.split()
 }
 
-// before tells whether a block ends before a row.
+// before tells whether a block ends before a row that stays.
 func (p *part) before(isNew bool) bool {
-	return isNew && p.come == p.segment.New && p.segment.Cuts(p.kept, p.rest.minus(p.kept), p.limits)
+	return isNew && !p.added && p.segment.Cuts(p.kept, p.rest.minus(p.kept), p.limits)
 }
 
 // after counts a row, and tells whether a block ends behind it.
@@ -39,5 +40,6 @@ func (p *part) after(size int64, isNew, stays bool) bool {
 		return false
 	}
 	p.come--
-	return p.come == 0 && p.segment.Cuts(p.rest.minus(p.kept), p.kept, p.limits)
+	p.added = p.added || stays
+	return p.come == 0 && p.added && p.segment.Cuts(p.rest.minus(p.kept), p.kept, p.limits)
 }

@@ -44,7 +44,7 @@ func (s *suspects) close() {
 
 // find finds them. ids (encoded, in order) and digests are those of merged
 // rows.
-func (s *suspects) find(ids block.Stream[[]byte], digests block.Stream[dataset.Digest]) error {
+func (s *suspects) find(ids block.Stream[[]byte], digests taken) error {
 	byDigest := block.NewSorter(s.dir, s.budget)
 	defer byDigest.Close()
 	if err := s.byID(ids, byDigest); err != nil {
@@ -105,12 +105,11 @@ func (s *suspects) byID(ids block.Stream[[]byte], byDigest *block.Sorter) error 
 }
 
 // byDigest goes over the digests.
-func (s *suspects) byDigest(sorted *block.Sorter, digests block.Stream[dataset.Digest]) error {
+func (s *suspects) byDigest(sorted *block.Sorter, merged taken) error {
 	keys, err := sorted.Keys()
 	if err != nil {
 		return fmt.Errorf("sort digests: %w", err)
 	}
-	takenAt := seeker{stream: &digestBytes{in: digests}}
 	var digest dataset.Digest
 	var first uint64 // number of the first row with that digest
 	rows, isTaken := 0, false
@@ -139,7 +138,7 @@ func (s *suspects) byDigest(sorted *block.Sorter, digests block.Stream[dataset.D
 			return err
 		}
 		digest, first, rows = dataset.Digest(key[:digestLen]), number, 1
-		if isTaken, err = takenAt.has(digest[:]); err != nil {
+		if isTaken, err = merged.has(digest[:]); err != nil {
 			return err
 		}
 		if isTaken {
@@ -152,7 +151,7 @@ func (s *suspects) byDigest(sorted *block.Sorter, digests block.Stream[dataset.D
 	if err := end(); err != nil {
 		return err
 	}
-	return takenAt.drain()
+	return merged.drain()
 }
 
 // rank hands the suspects on to be decided.

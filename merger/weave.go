@@ -171,6 +171,11 @@ func (w *weaver) dropped(t thread) (bool, byte, error) {
 }
 
 func (w *weaver) keep(t thread) error {
+	if w.part.before(t.origin == newRow) {
+		if err := w.cut(); err != nil {
+			return err
+		}
+	}
 	w.winner.is, w.winner.hasSum, w.winner.id = true, false, t.id
 	if cap(w.winner.raw) > 4<<20 && len(t.raw) < 1<<20 {
 		w.winner.raw = nil
@@ -245,9 +250,6 @@ func (w *weaver) move(t thread) error {
 			return err
 		}
 		w.shelf.limits = w.part.enter(w.segments[w.segment], w.limits)
-	}
-	if w.part.before(t.origin == newRow) {
-		return w.cut()
 	}
 	return nil
 }

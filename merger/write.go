@@ -87,7 +87,7 @@ func (a *attempt) weave(ctx context.Context, segments []Segment, v *verdict, fil
 	}
 	w := &weaver{blocks: a.full, segments: segments, limits: a.limits(), shelf: s, rejects: a.in.rejects, overlap: a.head.Lost}
 	total := a.in.rows.Len()
-	scan := a.scan(ctx, segments)
+	scan := a.scan(ctx, blocksOf(segments))
 	defer scan.close()
 	for _, i := range scan.which {
 		total += a.full[i].Rows
@@ -171,43 +171,6 @@ func (a *attempt) storeRejected(ctx context.Context) error {
 		return gerr
 	}
 	return err
-}
-
-// digests brings the digest files of the next record up to date.
-func (a *attempt) digests(ctx context.Context, next *catalog.Record, v *verdict, files *numbers) error {
-	now := next.CommittedAt
-	drop := func() {
-		for _, d := range next.Digests {
-			next.Garbage = append(next.Garbage, catalog.GarbageDigest(d, now))
-		}
-		next.Digests = nil
-	}
-	switch {
-	case v == nil:
-		drop()
-		return nil
-	case v.kept == 0 && !a.fullPass():
-		return nil // as before
-	}
-	in, err := v.sortedDigests()
-	if err != nil {
-		return err
-	}
-	if !a.fullPass() {
-		old, err := openAllDigests(ctx, a.store, a.head.Record)
-		if err != nil {
-			return err
-		}
-		defer old.close()
-		in = block.Merge(compareDigests, in, old.Stream)
-	}
-	d, err := writeDigests(ctx, a.dir, files, a.columns, in)
-	if err != nil {
-		return err
-	}
-	drop()
-	next.Digests = []catalog.DigestFile{d}
-	return nil
 }
 
 // forgetGarbage drops the entries whose files are gone, once some are old
