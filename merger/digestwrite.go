@@ -31,7 +31,7 @@ func (a *attempt) digests(ctx context.Context, next *catalog.Record, v *verdict,
 	}
 	in := []block.Stream[dataset.Digest]{kept}
 	if a.fullPass() || len(old) == 0 {
-		return a.writeDigests(ctx, next, files, in)
+		return a.addDigests(ctx, next, files, in)
 	}
 	join, withNew := PlanDigests(old, v.kept)
 	next.Digests = nil
@@ -41,7 +41,7 @@ func (a *attempt) digests(ctx context.Context, next *catalog.Record, v *verdict,
 		}
 	}
 	if !withNew {
-		if err := a.writeDigests(ctx, next, files, in); err != nil {
+		if err := a.addDigests(ctx, next, files, in); err != nil {
 			return err
 		}
 		in = nil
@@ -58,17 +58,25 @@ func (a *attempt) digests(ctx context.Context, next *catalog.Record, v *verdict,
 	if len(in) == 0 {
 		return nil
 	}
-	return a.known.lost(a.writeDigests(ctx, next, files, in))
+	return a.known.lost(a.addDigests(ctx, next, files, in))
 }
 
-// writeDigests stores streams as one new digest file, and adds it to the next
-// record.
-func (a *attempt) writeDigests(ctx context.Context, next *catalog.Record, files *numbers, in []block.Stream[dataset.Digest]) error {
-	pages, err := pageDigests(a.cfg.WorkDir, block.Merge(compareDigests, in...))
-	if err != nil {
-		return err
+// addDigests stores streams as one new digest file of the next record.
+func (a *attempt) addDigests(ctx context.Context, next *catalog.Record, files *numbers, in []block.Stream[dataset.Digest]) error {
+	d, err := a.writeDigests(ctx, files, a.columns, block.Merge(compareDigests, in...))
+	if err == nil {
+		next.Digests = append(next.Digests, d)
 	}
-	d := catalog.DigestFile{Rows: pages.rows, Bytes: pages.size(), SHA256: pages.sha256, Columns: a.columns}
+	return err
+}
+
+// writeDigests stores a sorted stream as a new digest file.
+func (a *attempt) writeDigests(ctx context.Context, files *numbers, columns []string, in block.Stream[dataset.Digest]) (catalog.DigestFile, error) {
+	pages, err := pageDigests(a.cfg.WorkDir, in)
+	if err != nil {
+		return catalog.DigestFile{}, err
+	}
+	d := catalog.DigestFile{Rows: pages.rows, Bytes: pages.size(), SHA256: pages.sha256, Columns: columns}
 	if a.held.fits(d.Bytes) {
 		defer a.held.release(a.held.put(pages)) // the next merge will ask for it
 	} else {
@@ -76,10 +84,9 @@ func (a *attempt) writeDigests(ctx context.Context, next *catalog.Record, files 
 	}
 	n, err := files.create(ctx, func(n int) string { return files.batch.DigestKey(dataset.DigestFile(n)) }, pages.reader(), d.Bytes)
 	if err != nil {
-		return err
+		return catalog.DigestFile{}, err
 	}
 	a.metrics.Bytes.WithLabelValues("digests_written").Add(float64(d.Bytes))
 	d.File = dataset.DigestFile(n)
-	next.Digests = append(next.Digests, d)
-	return nil
+	return d, nil
 }

@@ -71,14 +71,14 @@ func (a *attempt) makeDigests(ctx context.Context, columns []string, files *numb
 	if err != nil {
 		return nil, fmt.Errorf("sort digests: %w", err)
 	}
-	d, err := writeDigests(ctx, a.dir, files, columns, &distinct{recs: recs})
+	d, err := a.writeDigests(ctx, files, columns, &distinct{recs: recs})
 	return []catalog.DigestFile{d}, err
 }
 
 // digestBlocks gives the digests of all rows of the blocks to a sorter, with
 // their ids.
 func (a *attempt) digestBlocks(ctx context.Context, columns []string, to *block.Sorter) error {
-	scan := a.scan(ctx, PlanAll(a.full))
+	scan := a.scan(ctx, blocksOf(PlanAll(a.full)))
 	defer scan.close()
 	for {
 		row, err := scan.Next()
