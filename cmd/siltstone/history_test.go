@@ -15,10 +15,10 @@ import (
 // aged is a batch of three generations, of which the first one lacks a block.
 func aged(t *testing.T) *exporter {
 	e := newExporter(t)
-	e.merged(t, `{"id":"b"}`)
+	e.merged(t, `{"id":"a"}`, `{"id":"c"}`)
 	gone := dataset.BatchID{Dataset: "d", Batch: "b"}.BlockKey(dataset.BlockFile(0))
-	e.merged(t, `{"id":"a"}`)
-	e.merged(t, `{"id":"c"}`)
+	e.merged(t, `{"id":"b"}`) // between the two: their block is written anew
+	e.merged(t, `{"id":"b2"}`)
 	if err := e.store.Delete(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +27,10 @@ func aged(t *testing.T) *exporter {
 
 func TestExportAtReadsWhatWasMergedThen(t *testing.T) {
 	e := aged(t)
-	e.wants(t, exportCmd{At: "2"}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n")
+	e.wants(t, exportCmd{At: "2"}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n"+`{"id":"c"}`+"\n")
 	e.live(t, `{"id":"d"}`)
-	e.wants(t, exportCmd{At: "3"}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n"+`{"id":"c"}`+"\n") // says nothing of live rows
-	e.wants(t, exportCmd{At: time.Now().Format(time.RFC3339Nano)}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n"+`{"id":"c"}`+"\n")
+	e.wants(t, exportCmd{At: "3"}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n"+`{"id":"b2"}`+"\n"+`{"id":"c"}`+"\n") // says nothing of live rows
+	e.wants(t, exportCmd{At: time.Now().Format(time.RFC3339Nano)}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n"+`{"id":"b2"}`+"\n"+`{"id":"c"}`+"\n")
 	e.wants(t, exportCmd{At: "2020-01-01"}, "", "1 batch had no rows merged at 2020-01-01: b")
 
 	file := filepath.Join(t.TempDir(), "out.ndjson")
@@ -56,7 +56,7 @@ func TestExportAtReadsWhatWasMergedThen(t *testing.T) {
 	if code := e.export(t, exportCmd{At: "2"}); code != exitUsage || !strings.Contains(e.errs.String(), "--batch") {
 		t.Errorf("two batches: exit %d, %s", code, e.errs.String())
 	}
-	e.wants(t, exportCmd{At: "2", Batch: []string{"b"}}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n")
+	e.wants(t, exportCmd{At: "2", Batch: []string{"b"}}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n"+`{"id":"c"}`+"\n")
 }
 
 func TestDescribeListsTheGenerationsThatCanBeRead(t *testing.T) {

@@ -179,7 +179,7 @@ func (p *put) file(ctx context.Context, name string) error {
 		}
 		reject := line.Reject
 		if reject == "" {
-			if err = p.w.Write(ctx, line.Raw); err == nil {
+			if err = p.w.WriteLine(ctx, line); err == nil {
 				p.in, p.last = in, line
 				p.see(line.Raw)
 				continue
@@ -223,10 +223,7 @@ func (p *put) see(raw []byte) {
 	if len(p.unseen) == 0 {
 		return
 	}
-	row, err := dataset.ParseRow(raw)
-	if err != nil {
-		return
-	}
+	row := dataset.Row{Raw: raw}
 	p.unseen = slices.DeleteFunc(slices.Clone(p.unseen), func(name string) bool {
 		_, ok := row.Column(name)
 		return ok || name == dataset.IDColumn || name == dataset.CreatedAtColumn // every row gets them
