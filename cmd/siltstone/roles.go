@@ -24,7 +24,7 @@ func newEngine(ctx context.Context, a *app, announce merger.Announcer, progress 
 		return nil, err
 	}
 	return merger.New(a.store, announce, merger.Config{
-		WorkDir: a.workDir, Progress: progress, MaxJSONLBytes: a.maxJSONLBytes, DatasetBytes: newDatasetSizes(a).of,
+		WorkDir: a.workDir, Level: a.mergeGzipLevel, Progress: progress, MaxJSONLBytes: a.maxJSONLBytes, DatasetBytes: newDatasetSizes(a).of,
 	}, a.log, a.registry)
 }
 

@@ -22,6 +22,7 @@ type settings struct {
 	siltstone.Config
 	mergeQuiet, mergeMaxAge time.Duration
 	mergeMinBytes           int64
+	mergeGzipLevel          int
 	historyMaxAge           time.Duration
 	maxJSONLBytes           int64
 	viewerToken             string
@@ -69,6 +70,7 @@ func loadSettings(from []source, command string) (settings, error) {
 	s.mergeQuiet = r.duration("MERGE_QUIET", 2*time.Second)
 	s.mergeMaxAge = r.duration("MERGE_MAX_AGE", time.Minute)
 	s.mergeMinBytes = r.bytes("MERGE_MIN_BYTES", 64e6)
+	s.mergeGzipLevel = int(r.oneOf("MERGE_GZIP_LEVEL", "1", "1", "2", "3", "4", "5", "6", "7", "8", "9")[0] - '0')
 	s.historyMaxAge = r.duration("HISTORY_MAX_AGE", 0)
 	s.maxJSONLBytes = r.bytes("JSONL_MERGE_MAX_DATASET_BYTES", 50e9)
 	s.viewerToken, _ = r.find("VIEWER_TOKEN")
