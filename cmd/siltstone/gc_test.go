@@ -56,8 +56,8 @@ func (e *exporter) putRaw(t *testing.T, key, body string) {
 func TestGcDeletesWhatNoRecordCanNameAgain(t *testing.T) {
 	e := newExporter(t)
 	b := dataset.BatchID{Dataset: "d", Batch: "b"}
+	e.merged(t, `{"id":"a"}`, `{"id":"c"}`)
 	e.merged(t, `{"id":"b"}`)
-	e.merged(t, `{"id":"a"}`)
 	e.putRaw(t, b.IndexKey(0), "index")
 	e.putRaw(t, b.IndexKey(1), "index")
 	e.putRaw(t, b.BlockKey(dataset.BlockFile(7)), "stray")
@@ -84,19 +84,19 @@ func TestGcDeletesWhatNoRecordCanNameAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"00001.parquet"}, e.keys(t, "d/_index/b/")); diff != "" {
 		t.Fatal(diff)
 	}
-	e.wants(t, exportCmd{}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n")
+	e.wants(t, exportCmd{}, `{"id":"a"}`+"\n"+`{"id":"b"}`+"\n"+`{"id":"c"}`+"\n")
 }
 
 func TestGcKeepsTheBlocksOfHistory(t *testing.T) {
 	e := newExporter(t)
+	e.merged(t, `{"id":"a"}`, `{"id":"c"}`)
 	e.merged(t, `{"id":"b"}`)
-	e.merged(t, `{"id":"a"}`)
 	e.historyMaxAge = time.Hour
 	if lines := e.gc(t, gcCmd{}, 0); lines[0].Garbage.Objects != 0 {
 		t.Fatalf("%+v", lines)
 	}
-	e.wants(t, exportCmd{At: "1"}, `{"id":"b"}`+"\n")
-	e.merged(t, `{"id":"c"}`) // a merge forgets no entry of a file that is kept
+	e.wants(t, exportCmd{At: "1"}, `{"id":"a"}`+"\n"+`{"id":"c"}`+"\n")
+	e.merged(t, `{"id":"z"}`) // a merge forgets no entry of a file that is kept
 	e.historyMaxAge = 0
 	if lines := e.gc(t, gcCmd{}, 0); lines[0].Garbage.Objects != 1 {
 		t.Fatalf("%+v", lines)
@@ -108,8 +108,8 @@ func TestGcKeepsTheBlocksOfHistory(t *testing.T) {
 
 func TestGcGoesOnAfterABatchThatCannotBeSwept(t *testing.T) {
 	e := newExporter(t)
+	e.merged(t, `{"id":"a"}`, `{"id":"c"}`)
 	e.merged(t, `{"id":"b"}`)
-	e.merged(t, `{"id":"a"}`)
 	e.putRaw(t, dataset.BatchID{Dataset: "d", Batch: "a"}.CommitKey(), `{"version":1,"commit":"`)
 	layer := dataset.BatchID{Dataset: "d", Batch: "b", Annotator: "A"}
 	e.putRaw(t, layer.ChunkKey("abc123", 0), "{}\n")
