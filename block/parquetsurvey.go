@@ -236,7 +236,7 @@ func (c *surveyed) column(rows int64) parquetColumn {
 	case numbers == values && !c.wide && !c.lossy:
 		// A column that mostly has another way to write numbers keeps their text
 		// rather than most lines twice.
-		if style, n := c.numberStyle(); n >= values-values/8 {
+		if style, n := c.numberStyle(); n >= values-values/2 {
 			p.Type, p.Style = typeDouble, style
 		}
 	}

@@ -22,11 +22,14 @@ import (
 
 // BenchmarkPage gets 50 rows of some 1 KB at random places of a batch.
 func BenchmarkPage(b *testing.B) {
-	for _, rows := range []int{10_000, 1_000_000} {
-		s := mem.New()
-		fill(b, s, rows)
+	for _, shape := range []struct {
+		rows    int
+		parquet bool
+	}{{10_000, false}, {1_000_000, false}, {1_000_000, true}} {
+		s, rows := mem.New(), shape.rows
+		fill(b, s, rows, shape.parquet)
 		for _, cached := range []bool{false, true} {
-			b.Run(fmt.Sprintf("rows=%d/disk=%v", rows, cached), func(b *testing.B) {
+			b.Run(fmt.Sprintf("rows=%d/parquet=%v/disk=%v", rows, shape.parquet, cached), func(b *testing.B) {
 				cfg := query.EngineConfig{}
 				if cached {
 					cfg.CacheDir = b.TempDir()
@@ -64,7 +67,7 @@ func BenchmarkPage(b *testing.B) {
 func rowID(i int) string { return fmt.Sprintf("%08d-0000-7000", i) }
 
 // fill makes a batch with indexes of so many rows.
-func fill(t testing.TB, s objstore.Store, rows int) {
+func fill(t testing.TB, s objstore.Store, rows int, parquet bool) {
 	t.Helper()
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(1, 1))
@@ -84,7 +87,14 @@ func fill(t testing.TB, s objstore.Store, rows int) {
 	next := h.Record.Next("0000000000000001", "test", time.Unix(0, 0))
 	for from := 0; from < rows; from += 50_000 {
 		var buf bytes.Buffer
-		w := block.NewWriter(&buf, 1)
+		var w interface {
+			Add(dataset.Row) error
+			Close() (block.Info, error)
+		} = block.NewWriter(&buf, 1)
+		name := dataset.BlockFile
+		if parquet {
+			w, name = block.NewParquetWriter(&buf, t.TempDir()), dataset.ParquetBlockFile
+		}
 		for i := from; i < min(rows, from+50_000); i++ {
 			raw := fmt.Sprintf(`{"id":"%s","_created_at":"2026-11-30T06:00:00.000000Z","n":%d,"score":%d.5,"lang":"en","text":"%s"}`,
 				rowID(i), i, i%100, texts[r.IntN(len(texts))])
@@ -96,7 +106,7 @@ func fill(t testing.TB, s objstore.Store, rows int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bl := catalog.Block{File: dataset.BlockFile(next.NextFile), Rows: info.Rows, Bytes: info.Bytes, RawBytes: info.RawBytes,
+		bl := catalog.Block{File: name(next.NextFile), Rows: info.Rows, Bytes: info.Bytes, RawBytes: info.RawBytes,
 			FirstID: info.FirstID, LastID: info.LastID, SHA256: info.SHA256}
 		next.NextFile++
 		next.Blocks = append(next.Blocks, bl)
