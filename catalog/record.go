@@ -42,6 +42,11 @@ type Record struct {
 	Rejected    int64 `json:"rejected"`
 	IDConflicts int64 `json:"id_conflicts"`
 
+	// Spread is how many raw bytes of blocks a merge has to write again because
+	// new ids fall into their ranges: of the last one, or half of what the record
+	// before said where that is more.
+	Spread int64 `json:"spread,omitempty"`
+
 	// NextFile lies past every number of a block or digest file that the
 	// record's writer used or saw taken.
 	NextFile int          `json:"next_file"`

@@ -270,7 +270,7 @@ func (r *Reconciler) runs(ctx context.Context, h catalog.Head, manifests []objst
 }
 
 func (r *Reconciler) schedule(ctx context.Context, b dataset.BatchID) error {
-	return r.bus.Debounce(ctx, bus.Job{Kind: bus.KindMerge, Batch: b}, r.cfg.Quiet, r.cfg.MaxAge)
+	return r.ledger.debounce(ctx, r.bus, b, r.cfg.Policy)
 }
 
 // nudge makes jobs due for what lies there longer than any job may wait, unless
@@ -287,7 +287,13 @@ func (r *Reconciler) nudge(ctx context.Context, late map[bus.Job]bool) error {
 		delete(late, s.Job)
 	}
 	for j := range late {
-		if err := r.bus.Debounce(ctx, j, r.cfg.Quiet, r.cfg.MaxAge); err != nil {
+		var err error
+		if j.Kind == bus.KindMerge {
+			err = r.schedule(ctx, j.Batch)
+		} else {
+			err = r.bus.Debounce(ctx, j, r.cfg.Quiet, r.cfg.MaxAge)
+		}
+		if err != nil {
 			return err
 		}
 		r.tell(j.Batch, foundJob, 1)

@@ -56,7 +56,18 @@ const (
 func batchEntry(h catalog.Head) bus.BatchEntry {
 	r := h.Record
 	return bus.BatchEntry{Generation: r.Generation, Commit: r.Commit, Rows: r.Rows, Bytes: r.Bytes,
-		UpdatedAt: r.CommittedAt.UTC(), DeduplicateOn: r.DeduplicateOn, Deleted: r.Deleted}
+		UpdatedAt: r.CommittedAt.UTC(), DeduplicateOn: r.DeduplicateOn, Deleted: r.Deleted, Spread: r.Spread}
+}
+
+// debounce makes a merge due as the policy says for what the bucket knows of the
+// batch.
+func (l *ledger) debounce(ctx context.Context, jobs Scheduler, b dataset.BatchID, p Policy) error {
+	entry, _, err := get[bus.BatchEntry](ctx, l.kv, bus.BatchKey(b))
+	if err != nil {
+		return err
+	}
+	quiet, most := p.Waits(entry.Spread)
+	return jobs.Debounce(ctx, bus.Job{Kind: bus.KindMerge, Batch: b}, quiet, most)
 }
 
 // get reads a key of the bucket; revision 0 means that it is not there.

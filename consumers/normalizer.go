@@ -209,7 +209,12 @@ func (n *Normalizer) run(ctx context.Context, k dataset.Key, at time.Time) (stri
 		return "", err
 	}
 	if !closed(m.State) {
-		return sawTrigger, n.jobs.Debounce(ctx, bus.Job{Kind: bus.KindMerge, Batch: k.Batch}, n.cfg.Quiet, n.cfg.MaxAge)
+		h, err := catalog.ReadHead(ctx, n.store, k.Batch)
+		if err != nil && !damaged(err) {
+			return "", err
+		}
+		quiet, most := n.cfg.Waits(h.Record.Spread)
+		return sawTrigger, n.jobs.Debounce(ctx, bus.Job{Kind: bus.KindMerge, Batch: k.Batch}, quiet, most)
 	}
 	m.Run = k.Run
 	return sawEvent, n.events.Publish(ctx, runEvent(k.Batch, m))

@@ -45,6 +45,7 @@ type Planner struct {
 type tally struct {
 	bytes      int64
 	generation int64
+	spread     int64
 	read       time.Time // when the catalog was summed up
 	asked      time.Time // when so many bytes made a job due; zero after a merge
 }
@@ -85,7 +86,8 @@ func (p *Planner) Handle(ctx context.Context, e dataset.Event) error {
 	job := bus.Job{Kind: bus.KindMerge, Batch: e.ID()}
 	switch d {
 	case Later:
-		err = p.jobs.Debounce(ctx, job, p.cfg.Quiet, p.cfg.MaxAge)
+		quiet, most := p.cfg.Waits(t.Spread)
+		err = p.jobs.Debounce(ctx, job, quiet, most)
 	case Now:
 		if err = p.jobs.Enqueue(ctx, job); err == nil {
 			p.ask(e.ID())
@@ -99,7 +101,8 @@ func (p *Planner) Handle(ctx context.Context, e dataset.Event) error {
 
 func (p *Planner) trigger(ctx context.Context, e dataset.Event) (Trigger, error) {
 	if e.Type == dataset.RunCompleted {
-		return Trigger{Run: e.State}, nil
+		t, err := p.sum(ctx, e.ID(), 0)
+		return Trigger{Run: e.State, Unmerged: t.bytes, Asked: !t.asked.IsZero(), Spread: t.spread}, err
 	}
 	k, ok := chunkOf(e)
 	if !ok {
@@ -120,7 +123,7 @@ func (p *Planner) trigger(ctx context.Context, e dataset.Event) (Trigger, error)
 	if err != nil {
 		return Trigger{}, err
 	}
-	return Trigger{Chunk: true, Unmerged: t.bytes, Asked: !t.asked.IsZero()}, nil
+	return Trigger{Chunk: true, Unmerged: t.bytes, Asked: !t.asked.IsZero(), Spread: t.spread}, nil
 }
 
 // sum adds a chunk to the batch's tally, or sums up the catalog anew when the
@@ -141,7 +144,7 @@ func (p *Planner) sum(ctx context.Context, b dataset.BatchID, bytes int64) (tall
 	if err != nil {
 		return tally{}, err
 	}
-	now.generation = entry.Generation
+	now.generation, now.spread = entry.Generation, entry.Spread
 	for e, err := range p.ledger.kv.List(ctx, bus.ChunksOf(b)) {
 		if err != nil {
 			return tally{}, err

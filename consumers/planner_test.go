@@ -92,6 +92,36 @@ func TestTheEndOfARunMakesItsMergeDueAtOnce(t *testing.T) {
 	}
 }
 
+func TestABatchWhoseIDsAreSpreadIsMergedBySize(t *testing.T) {
+	w := newWorld(t)
+	h := merge(t, w.store, own, nil, nil)
+	next := h.Record.Next("0123456789abcdef", "test", time.Now())
+	next.Spread = 10_000
+	if _, err := catalog.Commit(t.Context(), w.store, h, next); err != nil {
+		t.Fatal(err)
+	}
+	open(t, w.store, own, "a1b2c3", catalog.RunOpen, nil)
+	r := &told{}
+	p := planner(w, r, consumers.Policy{Quiet: time.Second, MaxAge: time.Minute, MinBytes: 1000})
+	sent := int64(0)
+	for n := range 100 {
+		e := chunk(t, w.store, own, "a1b2c3", n, 2)
+		sent += e.Bytes
+		handle(t, p, e)
+		if due := sent >= 1250; due != (r.now[mergeJob(own)] > 0) {
+			t.Fatalf("after %d bytes: %v", sent, r.now)
+		} else if due {
+			break
+		}
+		if r.quiet != time.Minute {
+			t.Fatalf("it waits %s", r.quiet)
+		}
+		done := dataset.NewEvent(dataset.RunCompleted, own, time.Now())
+		done.Run, done.State = "a1b2c3", catalog.RunCompleted
+		handle(t, p, done)
+	}
+}
+
 func TestALateEventOfAMergedChunkSchedulesNothing(t *testing.T) {
 	w := newWorld(t)
 	e := chunk(t, w.store, own, "a1b2c3", 0, 2)

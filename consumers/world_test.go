@@ -347,6 +347,7 @@ type told struct {
 	later  map[dataset.BatchID]int // merges
 	index  []dataset.BatchID
 	now    map[bus.Job]int
+	quiet  time.Duration // of the last merge that was put off
 	fail   error
 }
 
@@ -360,9 +361,10 @@ func (r *told) Publish(_ context.Context, e dataset.Event) error {
 	return nil
 }
 
-func (r *told) Debounce(_ context.Context, j bus.Job, _, _ time.Duration) error {
+func (r *told) Debounce(_ context.Context, j bus.Job, quiet, _ time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.quiet = quiet
 	if j.Kind == bus.KindIndex {
 		r.index = append(r.index, j.Batch)
 		return r.fail

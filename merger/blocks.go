@@ -168,3 +168,14 @@ func hitBlocks(news []Load) []int {
 	}
 	return which
 }
+
+// spread says how much a merge of this batch has to write again because of
+// where its new ids lie. One merge whose ids lie together does not make the next
+// one cheap, so what was known counts for a while.
+func (a *attempt) spread() int64 {
+	hit := int64(0)
+	for _, i := range hitBlocks(a.in.news) {
+		hit += a.full[i].RawBytes
+	}
+	return max(hit, a.head.Record.Spread/2)
+}

@@ -45,6 +45,7 @@ func (a *attempt) write(ctx context.Context, segments []Segment, v *verdict) (ca
 		next.Bytes += b.Bytes
 		next.RawBytes += b.RawBytes
 	}
+	next.Spread = a.spread()
 	next.Duplicates += w.duplicates
 	next.Rejected += refused
 	next.IDConflicts += w.conflicts

@@ -34,6 +34,7 @@ type BatchEntry struct {
 	UpdatedAt     time.Time `json:"updated_at"` // when the record was committed
 	DeduplicateOn []string  `json:"deduplicate_on"`
 	Deleted       bool      `json:"deleted,omitempty"`
+	Spread        int64     `json:"spread,omitempty"` // bytes that a merge has to write again
 }
 
 // ChunkEntry is what the catalog bucket says of a live chunk.
