@@ -27,6 +27,16 @@ func (q *ask) each(n int, fn func(ctx context.Context, i int) error) error {
 	return each(q.ctx, q.e.parallel(), n, fn)
 }
 
+// eachChunk is each for live chunks: what their requests take is time, and next
+// to nothing else.
+func (q *ask) eachChunk(n int, fn func(ctx context.Context, i int) error) error {
+	parallel := q.e.parallel()
+	if parallel > 1 {
+		parallel *= 4
+	}
+	return each(q.ctx, parallel, n, fn)
+}
+
 // metered counts the bytes that are read from a store.
 type metered struct {
 	objstore.Store

@@ -21,7 +21,10 @@ type EngineConfig struct {
 	WorkDir    string // for spill files; the system's temporary folder when empty
 	CacheDir   string // of the disk cache; none when empty
 	CacheBytes int64  // bound of the disk cache; 1 GiB when 0
-	Parallel   int    // most requests to the store at once for one question; 8 when 0
+	// Parallel is the most requests to the store at once for one question; 8
+	// when 0. For live chunks, which are small and many, it may be four times
+	// that, unless it is 1.
+	Parallel int
 }
 
 // The bounds of what an Engine keeps in memory.

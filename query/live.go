@@ -128,7 +128,9 @@ func fetch(ctx context.Context, s objstore.Store, c catalog.Chunk) ([]byte, erro
 		return nil, err
 	}
 	defer body.Close()
-	return io.ReadAll(body)
+	raw := bytes.NewBuffer(make([]byte, 0, max(0, min(c.Size, smallChunk))+bytes.MinRead)) // room to see the end in
+	_, err = raw.ReadFrom(body)
+	return raw.Bytes(), err
 }
 
 // load adds the rows of a chunk to the sorter, unless the chunk proves to be

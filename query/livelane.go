@@ -34,7 +34,7 @@ func (l *liveLane) fill(_ context.Context, q *ask, from spot, n int) ([]laneRow,
 	var mu sync.Mutex
 	var near []liveEntry
 	more, worst := false, "" // id behind which nothing is needed
-	err := q.each(len(l.v.chunks), func(ctx context.Context, i int) error {
+	err := q.eachChunk(len(l.v.chunks), func(ctx context.Context, i int) error {
 		c := l.v.chunks[i]
 		es, rows, err := q.nearChunk(ctx, l.v, c, from, l.down, n)
 		if err != nil {

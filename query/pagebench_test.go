@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -134,4 +135,55 @@ func cursorAt(t testing.TB, cursor, id string) string {
 	before, rest, _ := bytes.Cut(raw, []byte(`"i":"`))
 	_, after, _ := bytes.Cut(rest, []byte(`"`))
 	return base64.RawURLEncoding.EncodeToString([]byte(string(before) + `"i":"` + id + `"` + string(after)))
+}
+
+// slow is a store that answers after a while, as one in a network does.
+type slow struct {
+	objstore.Store
+	after time.Duration
+}
+
+// Get waits, and gives what the store has.
+func (s slow) Get(ctx context.Context, key string, span objstore.Span) (io.ReadCloser, objstore.Info, error) {
+	t := time.NewTimer(s.after)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return nil, objstore.Info{}, ctx.Err()
+	}
+	return s.Store.Get(ctx, key, span)
+}
+
+// BenchmarkFirstLivePage gets the first page of a batch of which nothing is
+// merged and nothing was read before.
+func BenchmarkFirstLivePage(b *testing.B) {
+	const chunks, rows = 10_000, 100
+	s := mem.New()
+	text := strings.Repeat("live rows of a chunk ", 10)
+	var body bytes.Buffer
+	for c := range chunks {
+		body.Reset()
+		for i := range rows {
+			fmt.Fprintf(&body, `{"id":"%s","_created_at":"2026-11-30T06:00:00.000000Z","n":%d,"text":"%s"}`+"\n", rowID(c*rows+i), i, text)
+		}
+		key := batchID("b").ChunkKey("a1b2c3", c)
+		if _, err := s.Put(b.Context(), key, bytes.Clone(body.Bytes()), objstore.Condition{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, after := range []time.Duration{0, 10 * time.Millisecond} {
+		b.Run(fmt.Sprintf("latency=%v", after), func(b *testing.B) {
+			for b.Loop() {
+				st := slow{s, after}
+				e, err := query.NewEngine(st, query.Listed(st), query.EngineConfig{}, nil, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if p, err := e.Page(b.Context(), query.PageRequest{Dataset: "d", Desc: true}); err != nil || len(p.Rows) != 50 {
+					b.Fatal(len(p.Rows), err)
+				}
+			}
+		})
+	}
 }

@@ -98,7 +98,7 @@ func (q *ask) preload(views []*view) error {
 	if len(views) < 2 || size > maxPreload {
 		return nil
 	}
-	err := q.each(len(todo), func(ctx context.Context, i int) error {
+	err := q.eachChunk(len(todo), func(ctx context.Context, i int) error {
 		_, _ = q.chunkTable(ctx, todo[i])
 		return ctx.Err()
 	})
