@@ -41,10 +41,9 @@ func AllBatches(ctx context.Context, s objstore.Store, d string) ([]dataset.Batc
 	if err != nil {
 		return nil, err
 	}
-	layers := dataset.LayersDir(d)
-	annotators, err := names(ctx, s, layers, dataset.CheckAnnotator)
+	annotators, err := Annotators(ctx, s, d)
 	if err != nil {
-		return nil, fmt.Errorf("list layers of %s: %w", d, err)
+		return nil, err
 	}
 	for _, a := range annotators {
 		seen := map[string]bool{}
@@ -63,6 +62,15 @@ func AllBatches(ctx context.Context, s objstore.Store, d string) ([]dataset.Batc
 		}
 	}
 	return ids, nil
+}
+
+// Annotators lists who has a layer of a dataset.
+func Annotators(ctx context.Context, s objstore.Store, d string) ([]string, error) {
+	as, err := names(ctx, s, dataset.LayersDir(d), dataset.CheckAnnotator)
+	if err != nil {
+		return nil, fmt.Errorf("list layers of %s: %w", d, err)
+	}
+	return as, nil
 }
 
 func names(ctx context.Context, s objstore.Store, prefix string, check func(string) error) ([]string, error) {

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,43 @@ func ClaimRun(ctx context.Context, s objstore.Store, m RunManifest, random io.Re
 		}
 	}
 	return RunManifest{}, fmt.Errorf("claim run: 100 ids in a row are taken in %s", m.ID())
+}
+
+// ClaimRunOf creates the manifest of a run whose id follows from m's batch and
+// writer, or finds it there as an earlier try of the same work has left it. A run
+// of another writer is stepped over.
+func ClaimRunOf(ctx context.Context, s objstore.Store, m RunManifest) (RunManifest, error) {
+	m.Version = RunVersion
+	b := m.ID()
+	for n := range 100 {
+		sum := sha256.Sum256(fmt.Appendf(nil, "siltstone run\x00%s\x00%s\x00%d", b, m.Writer, n))
+		m.Run = dataset.Run(hex.EncodeToString(sum[:3]))
+		raw, err := json.Marshal(m)
+		if err != nil {
+			return RunManifest{}, fmt.Errorf("encode run manifest: %w", err)
+		}
+		for tries := 0; ; tries++ {
+			_, err = s.Put(ctx, b.RunKey(m.Run), raw, objstore.IfAbsent())
+			if err == nil {
+				return m, nil
+			}
+			if !errors.Is(err, objstore.ErrLost) && !errors.Is(err, objstore.ErrUnknown) || ctx.Err() != nil {
+				return RunManifest{}, fmt.Errorf("claim run %s: %w", m.Run, err)
+			}
+			have, rerr := ReadRun(ctx, s, b, m.Run)
+			if rerr == nil && have.Writer == m.Writer {
+				return have, nil
+			}
+			if errors.Is(rerr, objstore.ErrNotFound) && tries < 10 {
+				continue // it was never stored
+			}
+			if rerr != nil && !errors.Is(rerr, ErrDamaged) {
+				return RunManifest{}, rerr
+			}
+			break // another writer's
+		}
+	}
+	return RunManifest{}, fmt.Errorf("claim run: 100 ids in a row are taken in %s", b)
 }
 
 // PutRun rewrites the manifest of a run; only its writer does.

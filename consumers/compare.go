@@ -23,6 +23,8 @@ type difference struct {
 	runs   []objstore.Info // manifests that may say something new
 	stale  bool            // a chunk lies there longer than any merge may wait
 	index  bool            // the record has no summary of its generation yet
+	older  *objstore.Info  // a merged file that no record may name
+	adopt  *bus.Job        // that brings in what an older tool has merged
 	fresh  bool            // something was written a moment ago
 }
 
@@ -37,7 +39,7 @@ func (r *Reconciler) compare(ctx context.Context, v view, now, young time.Time) 
 	for _, b := range v.recent {
 		r.heat(now, batchRegions(b)...)
 	}
-	late := map[bus.Job]bool{}
+	late := oldChunkJobs(v, young)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for _, b := range sortedBatches(diffs) {
@@ -65,6 +67,9 @@ func (r *Reconciler) compare(ctx context.Context, v view, now, young time.Time) 
 		if d.index {
 			late[bus.Job{Kind: bus.KindIndex, Batch: b}] = true
 		}
+		if d.adopt != nil {
+			late[*d.adopt] = true
+		}
 	}
 	return r.nudge(ctx, late)
 }
@@ -79,6 +84,7 @@ func (r *Reconciler) differences(v view, now, young time.Time) map[dataset.Batch
 		return diffs[b]
 	}
 	missing := maps.Clone(v.known)
+	manifests := map[dataset.BatchID]bool{}
 	for _, info := range v.objects {
 		k := dataset.ParseKey(info.Key)
 		e, ok := v.known[info.Key]
@@ -105,9 +111,16 @@ func (r *Reconciler) differences(v view, now, young time.Time) map[dataset.Batch
 				of(k.Batch).runs = append(of(k.Batch).runs, info)
 			}
 		case dataset.KindCommit:
-			if !isYoung && !(ok && r.isSettled(r.version("commit", info.Key, info.ETag))) && !r.isSettled(r.version("foreign", info.Key, info.ETag)) {
+			if !isYoung && !(ok && r.isSettled(r.version("commit", info.Key, info.ETag))) {
 				of(k.Batch).commit = &info
 			}
+			manifests[k.Batch] = true
+		case dataset.KindLegacy, dataset.KindBlock:
+			// A batch's manifest.yaml comes before its blocks, mostly on the same page.
+			if isYoung || k.Kind == dataset.KindBlock && manifests[k.Batch] || r.isSettled(r.olderVersion(k, info)) {
+				continue
+			}
+			of(k.Batch).older = &info
 		default:
 			continue
 		}
@@ -124,6 +137,9 @@ func (r *Reconciler) differences(v view, now, young time.Time) map[dataset.Batch
 // repair brings catalog and schedules in line with what a page shows of a
 // batch, and then announces it.
 func (r *Reconciler) repair(ctx context.Context, b dataset.BatchID, d *difference, now time.Time) error {
+	if err := r.lookForOlder(ctx, d); err != nil {
+		return err
+	}
 	if d.commit == nil && len(d.gone)+len(d.unseen)+len(d.runs) == 0 {
 		return nil
 	}
@@ -165,7 +181,7 @@ func (r *Reconciler) repair(ctx context.Context, b dataset.BatchID, d *differenc
 	for _, m := range d.runs {
 		r.settle(r.version("run", m.Key, m.ETag))
 	}
-	if d.commit == nil {
+	if d.commit == nil || h.Foreign {
 		return nil
 	}
 	if indexed, err := r.indexed(ctx, h); err != nil || !indexed {
@@ -214,8 +230,14 @@ func (r *Reconciler) commit(ctx context.Context, b dataset.BatchID, d *differenc
 			r.tell(b, foundCommit, 1)
 		}
 		events = append(events, mergeEvent(h))
-	case !h.Exists() && d.commit != nil:
-		r.settle(r.version("foreign", d.commit.Key, d.commit.ETag))
+	case h.Foreign && d.commit != nil:
+		job, due, err := olderJob(ctx, r.store, dataset.ParseKey(d.commit.Key))
+		if err != nil {
+			return h, nil, err
+		}
+		if due {
+			d.adopt = &job
+		}
 	}
 	n := 0
 	for _, e := range d.gone {

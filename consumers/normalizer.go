@@ -52,7 +52,7 @@ type Normalizer struct {
 // The values of the normalizer's counter.
 const (
 	sawEvent   = "event"   // became an event
-	sawTrigger = "trigger" // a run began: schedules a merge
+	sawTrigger = "trigger" // a run began, or an older tool left something: schedules a job
 	sawIgnored = "ignored" // what siltstone itself wrote, or not of a dataset
 	sawForeign = "foreign" // another bucket or prefix
 	sawUnknown = "unknown" // a record of an unknown form or event
@@ -152,12 +152,29 @@ func (n *Normalizer) one(ctx context.Context, r record) (string, error) {
 			return "", err
 		}
 		h, err := catalog.ReadHead(ctx, n.store, k.Batch)
-		if err != nil || !h.Exists() {
+		switch {
+		case err != nil:
 			return sawIgnored, err
+		case h.Foreign:
+			return n.older(ctx, k)
+		case !h.Exists():
+			return sawIgnored, nil
 		}
 		return sawEvent, n.events.Publish(ctx, mergeEvent(h))
+	case dataset.KindLegacy, dataset.KindOldChunk:
+		return n.older(ctx, k)
 	}
 	return sawIgnored, nil
+}
+
+// older makes a job due for what an older tool has left. Its blocks alone are
+// left to the reconciler: most blocks are our own.
+func (n *Normalizer) older(ctx context.Context, k dataset.Key) (string, error) {
+	job, due, err := olderJob(ctx, n.store, k)
+	if err != nil || !due {
+		return sawIgnored, err
+	}
+	return sawTrigger, n.jobs.Debounce(ctx, job, n.cfg.Quiet, n.cfg.MaxAge)
 }
 
 // putEvent announces a chunk.

@@ -345,6 +345,7 @@ type told struct {
 	mu     sync.Mutex
 	events []dataset.Event
 	later  map[dataset.BatchID]int // merges
+	asked  []string                // jobs of any kind but index, as often as they were
 	index  []dataset.BatchID
 	now    map[bus.Job]int
 	quiet  time.Duration // of the last merge that was put off
@@ -369,6 +370,7 @@ func (r *told) Debounce(_ context.Context, j bus.Job, quiet, _ time.Duration) er
 		r.index = append(r.index, j.Batch)
 		return r.fail
 	}
+	r.asked = append(r.asked, j.String())
 	if r.later == nil {
 		r.later = map[dataset.BatchID]int{}
 	}

@@ -45,6 +45,13 @@ type Event struct {
 	Duplicates int64  `json:"duplicates,omitempty"`
 	Rejected   int64  `json:"rejected,omitempty"`
 	TookMS     int64  `json:"took_ms,omitempty"`
+
+	// Of a conversion: its sequence number, and how far the dataset is.
+	Seq          int64  `json:"seq,omitempty"`
+	BatchesDone  *int   `json:"batches_done,omitempty"`
+	BatchesTotal *int   `json:"batches_total,omitempty"`
+	BytesDone    *int64 `json:"bytes_done,omitempty"`
+	BytesTotal   *int64 `json:"bytes_total,omitempty"`
 }
 
 // EventVersion is the version of the event format that this code writes.
@@ -85,6 +92,8 @@ func (e Event) MsgID() string {
 		return "put:" + e.Key + "@" + e.ETag
 	case IndexRefreshed:
 		return fmt.Sprintf("index:%s@%s", e.ID(), e.Commit)
+	case ConversionProgress:
+		return fmt.Sprintf("conv:%s@%d", e.ID(), e.Seq)
 	case ObjectsDeleted:
 		return "del:" + e.Key + "@" + e.Sequencer
 	}

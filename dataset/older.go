@@ -4,7 +4,7 @@ import "regexp"
 
 // Older tools kept the live chunks of a layer in one folder, each with rows of
 // many batches. Such a chunk is split into chunks of the present form.
-var oldChunkName = regexp.MustCompile(`^(?:[0-9a-f]{6}_)?chunk_[0-9]{1,9}\.jsonl$`)
+var oldChunkName = regexp.MustCompile(`^chunk_[0-9]{1,9}\.jsonl$`)
 
 // OldChunkDir is the prefix of an annotator's live chunks of the older form.
 func OldChunkDir(dataset, annotator string) string {

@@ -106,6 +106,15 @@ func (a adoption) parquet() int {
 	return n
 }
 
+// size is that of the files together.
+func (a adoption) size() int64 {
+	n := int64(0)
+	for _, f := range a.files {
+		n += f.size
+	}
+	return n
+}
+
 // garbage is what the adopting commit says of the files.
 func (a adoption) garbage(since time.Time) []catalog.Garbage {
 	var out []catalog.Garbage

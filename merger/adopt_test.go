@@ -19,7 +19,7 @@ import (
 	"github.com/siltstone-data/siltstone/objstore/objtest"
 )
 
-func zipped(t *testing.T, lines ...string) string {
+func zipped(t testing.TB, lines ...string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

@@ -174,6 +174,8 @@ func (a *attempt) due() bool {
 		return true
 	case !a.head.Exists():
 		return false
+	case a.converting():
+		return true
 	}
 	return !catalog.SameList(a.columns, a.head.Record.DeduplicateOn) || a.fullPass()
 }
@@ -204,7 +206,7 @@ func (a *attempt) build(ctx context.Context) (catalog.Record, Result, error) {
 		return catalog.Record{}, Result{}, err
 	}
 	segments := Plan(a.full, a.in.news, a.limits())
-	if a.fullPass() {
+	if a.fullPass() || a.converting() {
 		segments = PlanAll(a.full)
 	}
 	verdict, err := a.decide(ctx, segments)

@@ -31,6 +31,7 @@ type Engine struct {
 	log      *slog.Logger
 	metrics  *Metrics
 	held     *digestCache
+	convert  bool // parquet blocks are written anew as JSON lines
 }
 
 // New is an engine on a store. announce may be nil: then nobody is told. log
@@ -52,6 +53,7 @@ const maxAttempts = 25
 
 // Merge absorbs the live chunks of a batch. It returns when a commit of its
 // own holds or nothing is left to do, and the current generation is announced.
+// The merge of any batch of a layer first splits the layer's older chunks.
 // An error after the commit leaves Committed true: the next merge does what is
 // left.
 func (e *Engine) Merge(ctx context.Context, b dataset.BatchID) (Result, error) {
@@ -59,6 +61,11 @@ func (e *Engine) Merge(ctx context.Context, b dataset.BatchID) (Result, error) {
 		return Result{Batch: b}, err
 	}
 	start := e.cfg.Now()
+	if b.Annotator != "" {
+		if _, err := e.Split(ctx, b.Dataset, b.Annotator); err != nil {
+			return Result{Batch: b}, fmt.Errorf("merge %s: %w", b, err)
+		}
+	}
 	res, err := e.attempts(ctx, b, func(ctx context.Context, a *attempt) (Result, error) { return a.run(ctx) })
 	res.Batch, res.Took = b, e.cfg.Now().Sub(start)
 	e.report(res, err)

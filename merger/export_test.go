@@ -121,3 +121,8 @@ func (l *digestList) Next() (dataset.Digest, error) {
 	*l = (*l)[1:]
 	return v, nil
 }
+
+// WithoutOwnBatch exports withoutOwnBatch.
+func WithoutOwnBatch(r dataset.Row, batch string) (dataset.Row, bool) {
+	return withoutOwnBatch(r, batch)
+}

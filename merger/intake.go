@@ -75,7 +75,7 @@ func (h *hand) take(src source, index uint32, b body) error {
 // addAnew takes lines that the scanner has not read yet.
 func (h *hand) addAnew(src source, index uint32) func(block.Line) error {
 	return func(l block.Line) error {
-		if l.Reject == "" {
+		if l = src.ownRow(l, h.in.layer); l.Reject == "" {
 			if _, err := h.scanner.Scan(l.Row.Raw); err != nil { // for what else it says
 				l.Reject = err.Error()
 			}
@@ -122,6 +122,7 @@ func (in *intake) check(src source, l block.Line) (dataset.Row, string) {
 	if l.Reject != "" {
 		return dataset.Row{}, l.Reject
 	}
+	l = src.ownRow(l, in.layer)
 	return checkRow(src, l, reservedName(l.Row, in.layer), dataset.Row.WithID)
 }
 

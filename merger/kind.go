@@ -35,16 +35,18 @@ func (k kind) file(n int) string {
 // shrinks around the limit. The blocks of a batch that goes over the limit stay
 // as they are until their rows are written anyway, so a record may have both,
 // which every reader takes: nothing rests on this decision. Layers are small
-// beside their dataset, and stay lines.
+// beside their dataset, and stay lines. A conversion writes lines in any case.
 func (a *attempt) kind(ctx context.Context) kind {
 	r := a.head.Record
 	switch {
+	case a.convert:
+		return gzipBlocks
 	case slices.ContainsFunc(r.Blocks, func(b catalog.Block) bool { return dataset.IsParquetBlock(b.File) }):
 		return parquetBlocks
 	case a.cfg.MaxJSONLBytes == 0 || a.batch.Annotator != "":
 		return gzipBlocks
 	}
-	size := r.Bytes
+	size := r.Bytes + a.adopted.size()
 	if a.cfg.DatasetBytes != nil && size <= a.cfg.MaxJSONLBytes {
 		n, err := a.cfg.DatasetBytes(ctx, a.batch.Dataset)
 		if err != nil {

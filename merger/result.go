@@ -23,6 +23,7 @@ type Result struct {
 	// What this merge did, all 0 where it did not commit.
 	Chunks      int   `json:"chunks"` // absorbed
 	Added       int64 `json:"added"`
+	Adopted     int64 `json:"adopted,omitempty"` // rows of another tool's merged files
 	Duplicates  int64 `json:"duplicates"`
 	Rejected    int64 `json:"rejected"`
 	IDConflicts int64 `json:"id_conflicts"`

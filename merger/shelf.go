@@ -87,7 +87,8 @@ func (s *shelf) cut() error {
 		held.close()
 		return fmt.Errorf("build block: %w", err)
 	}
-	if s.origin != newRow && !s.mixed && info.Rows == s.old[s.origin].Rows && info.Rows > 0 {
+	if s.origin != newRow && !s.mixed && info.Rows == s.old[s.origin].Rows && info.Rows > 0 &&
+		dataset.IsParquetBlock(s.old[s.origin].File) == (s.kind == parquetBlocks) {
 		held.close()
 		s.done = append(s.done, &s.old[s.origin])
 		return nil

@@ -15,6 +15,7 @@ type source struct {
 	size  int64
 	class byte
 	want  *catalog.Block // what a merged file must be, where a record says so
+	batch string         // of an older tool's file
 }
 
 func chunkSource(c catalog.Chunk) source {
@@ -22,7 +23,7 @@ func chunkSource(c catalog.Chunk) source {
 }
 
 func mergedSource(f numbered) source {
-	return source{key: f.Info.Key, name: f.File, etag: f.ETag, size: f.Size, class: classMerged}
+	return source{key: f.Info.Key, name: f.File, etag: f.ETag, size: f.Size, class: classMerged, batch: f.Batch.Batch}
 }
 
 func (s source) span() objstore.Span { return objstore.Span{ETag: s.etag} }

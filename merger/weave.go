@@ -69,6 +69,7 @@ type weaver struct {
 
 	seen       int64
 	added      int64
+	adopted    int64
 	kept       int64 // rows that passed through, old ones included
 	duplicates int64
 	conflicts  int64
@@ -182,8 +183,12 @@ func (w *weaver) keep(t thread) error {
 	}
 	w.winner.raw = append(w.winner.raw[:0], t.raw...)
 	w.kept++
-	if t.origin == newRow && classOfRow(t.key) == classNew {
+	switch {
+	case t.origin != newRow:
+	case classOfRow(t.key) == classNew:
 		w.added++
+	default:
+		w.adopted++
 	}
 	return w.shelf.add(dataset.Row{ID: t.id, Raw: t.raw}, t.origin)
 }

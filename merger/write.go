@@ -64,7 +64,7 @@ func (a *attempt) write(ctx context.Context, segments []Segment, v *verdict) (ca
 	a.absorb(&next)
 	return next, Result{
 		FullPass: a.fullPass() || a.head.Foreign || a.head.Lost, Generation: next.Generation, Commit: commit, Rows: next.Rows,
-		Chunks: len(a.live), Added: w.added, Duplicates: w.duplicates, Rejected: refused, IDConflicts: w.conflicts,
+		Chunks: len(a.live), Added: w.added, Adopted: w.adopted, Duplicates: w.duplicates, Rejected: refused, IDConflicts: w.conflicts,
 		Written: len(blocks) - kept, Kept: kept,
 	}, nil
 }

@@ -12,9 +12,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/nats/bus"
 	"github.com/siltstone-data/siltstone/objstore/mem"
@@ -44,6 +46,16 @@ func TestEveryAnswerHasItsGoldenShape(t *testing.T) {
 	if err := b.Enqueue(t.Context(), bus.Job{Kind: bus.KindMerge, Batch: dataset.BatchID{Dataset: "日本 a+b", Batch: "b 1"}}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := catalog.UpdateConversion(t.Context(), store, "日本 a+b", func(c *catalog.Conversion) bool {
+		at := time.Date(2026, 11, 30, 6, 0, 0, 0, time.UTC)
+		c.Plan(map[string]int64{"b 1": 10, "b2": 20, "b2/lang": 30}, at)
+		c.Done("b 1", at)
+		c.Begin("b2", catalog.AtWork{By: "merger@host/1", Phase: "adopt", Done: 5, Total: 7, At: at})
+		c.Fail("b2/lang", "cut", at)
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
 	v := serve(t, b, store, viewerapi.Config{})
 	d := "/api/datasets/" + escaped("日本 a+b")
 	for _, c := range []struct{ file, path string }{
@@ -58,6 +70,7 @@ func TestEveryAnswerHasItsGoldenShape(t *testing.T) {
 		{"row.json", d + "/rows/2"},
 		{"row-of-batch.json", d + "/rows/1?batch=" + url.QueryEscape("b 1")},
 		{"count.json", d + "/count"},
+		{"conversion.json", d + "/conversion"},
 		{"jobs.json", "/api/jobs"},
 		{"not-found.json", "/api/datasets/" + escaped("日本 a+c")},
 		{"bad-request.json", d + "/data?limit=0"},
@@ -75,6 +88,18 @@ func TestEveryAnswerHasItsGoldenShape(t *testing.T) {
 			}
 			golden(t, c.file, got)
 		})
+	}
+}
+
+func TestADatasetWithoutAConversionIsIdle(t *testing.T) {
+	store := mem.New()
+	put(t, store, "d", "b", 0, `{"id":"1"}`)
+	v := serve(t, nil, store, viewerapi.Config{})
+	if a := v.get("/api/datasets/d/conversion"); a.status != http.StatusOK || strings.TrimSpace(a.body) != `{"state":"idle"}` {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := v.get("/api/datasets/e/conversion"); a.status != http.StatusNotFound || !strings.Contains(a.body, `"nearest":"d"`) {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }
 

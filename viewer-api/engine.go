@@ -17,6 +17,7 @@ type Engine interface {
 	Row(ctx context.Context, dataset, id, batch string) ([]query.Row, error)
 	Count(ctx context.Context, dataset string, batches []string) (n int64, exact bool, err error)
 	Rows(ctx context.Context, o query.Options) iter.Seq2[query.Row, error]
+	Conversion(ctx context.Context, dataset string) (query.Conversion, error)
 }
 
 var _ Engine = (*query.Engine)(nil)

@@ -53,6 +53,7 @@ func (s *Server) routes(ops http.Handler) *fiber.App {
 		{fiber.MethodGet, "/datasets/:dataset/rows", s.rows},
 		{fiber.MethodGet, "/datasets/:dataset/rows/:id", s.rows},
 		{fiber.MethodGet, "/datasets/:dataset/count", s.count},
+		{fiber.MethodGet, "/datasets/:dataset/conversion", s.conversion},
 		{fiber.MethodGet, "/jobs", s.jobs},
 		{fiber.MethodPost, "/jobs/:id/retry", s.retry},
 		{fiber.MethodGet, "/events", s.events},

@@ -45,6 +45,7 @@ type cli struct {
 	Ls       lsCmd       `cmd:"" help:"List datasets, or the batches of one."`
 	Describe describeCmd `cmd:"" help:"Show what is known of a dataset: batches, runs, deduplication."`
 	Merge    mergeCmd    `cmd:"" help:"Merge the live chunks of a dataset or batch now, in this process."`
+	Convert  convertCmd  `cmd:"" help:"Bring parquet files of older tools into blocks of JSON lines."`
 	Gc       gcCmd       `cmd:"" name:"gc" help:"Delete what no commit record can name again."`
 	Verify   verifyCmd   `cmd:"" help:"Read everything back and check it against the commit records."`
 	Events   eventsCmd   `cmd:"" help:"Print the domain events as NDJSON."`

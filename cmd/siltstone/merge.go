@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/merger"
 )
@@ -16,7 +17,8 @@ type mergeCmd struct {
 
 // Help shows an example.
 func (mergeCmd) Help() string {
-	return `Does at once, in this process, what a merger does on events. Any number may run: the commit decides.
+	return `Does at once, in this process, what a merger does on events, for the rows and for the layers.
+Any number may run: the commit decides. What older tools have merged is adopted.
 
 Example:
   siltstone merge jargon-file/4.4.7
@@ -32,8 +34,9 @@ type planLine struct {
 
 // mergeLine is what merge says of a batch.
 type mergeLine struct {
-	Dataset string `json:"dataset"`
-	Batch   string `json:"batch"`
+	Dataset   string `json:"dataset"`
+	Batch     string `json:"batch"`
+	Annotator string `json:"annotator,omitempty"`
 	merger.Result
 }
 
@@ -51,14 +54,18 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
+	layers, err := layersOf(ctx, a, engine, ids[0].Dataset, c.Target)
+	if err != nil {
+		return err
+	}
+	for _, id := range append(ids, layers...) {
 		res, err := engine.Merge(ctx, id)
 		bars.end()
 		if err != nil {
 			return err
 		}
 		if a.json {
-			if err := a.printJSON(mergeLine{id.Dataset, id.Batch, res}); err != nil {
+			if err := a.printJSON(mergeLine{id.Dataset, id.Batch, id.Annotator, res}); err != nil {
 				return err
 			}
 			continue
@@ -67,8 +74,12 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 			fmt.Fprintf(a.stderr, "%s: nothing to do, generation %d\n", id, res.Generation)
 			continue
 		}
-		fmt.Fprintf(a.stderr, "%s: generation %d, %s added from %s, %s, %d rejected, %s\n", id, res.Generation,
-			count(res.Added, "row"), count(res.Chunks, "chunk"), count(res.Duplicates, "duplicate"), res.Rejected, count(res.IDConflicts, "id conflict"))
+		adopted := ""
+		if res.Adopted > 0 {
+			adopted = fmt.Sprintf("%s of another tool adopted, ", count(res.Adopted, "row"))
+		}
+		fmt.Fprintf(a.stderr, "%s: generation %d, %s%s added from %s, %s, %d rejected, %s\n", id, res.Generation,
+			adopted, count(res.Added, "row"), count(res.Chunks, "chunk"), count(res.Duplicates, "duplicate"), res.Rejected, count(res.IDConflicts, "id conflict"))
 	}
 	return nil
 }
@@ -127,4 +138,32 @@ func targets(ctx context.Context, a *app, target string) ([]dataset.BatchID, err
 		return batchesOf(ctx, a, name, nil)
 	}
 	return batchesOf(ctx, a, name, &batch)
+}
+
+// layersOf gives the layers' parts of DATASET or DATASET/BATCH. Older chunks of the
+// layers are split before, or nobody would know what batches they have.
+func layersOf(ctx context.Context, a *app, engine *merger.Engine, name, target string) ([]dataset.BatchID, error) {
+	annotators, err := catalog.Annotators(ctx, a.store, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, annotator := range annotators {
+		if _, err := engine.Split(ctx, name, annotator); err != nil {
+			return nil, err
+		}
+	}
+	if len(annotators) == 0 {
+		return nil, nil
+	}
+	all, err := catalog.AllBatches(ctx, a.store, name)
+	if err != nil {
+		return nil, err
+	}
+	var layers []dataset.BatchID
+	for _, b := range all {
+		if b.Annotator != "" && (target == name || target == name+"/"+b.Batch) {
+			layers = append(layers, b)
+		}
+	}
+	return layers, nil
 }

@@ -37,16 +37,21 @@ func probeStore(ctx context.Context, a *app) error {
 	return err
 }
 
-// runMerger takes merge jobs until ctx ends.
+// runMerger takes merge and convert jobs until ctx ends.
 func runMerger(ctx context.Context, a *app) error {
 	engine, err := newEngine(ctx, a, a.bus, nil)
 	if err != nil {
 		return err
 	}
-	return a.bus.Work(ctx, bus.KindMerge, mergeSlots, func(ctx context.Context, j bus.Job) error {
-		_, err := engine.Merge(ctx, j.Batch)
-		return err
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		return a.bus.Work(ctx, bus.KindMerge, mergeSlots, func(ctx context.Context, j bus.Job) error {
+			_, err := engine.Merge(ctx, j.Batch)
+			return err
+		})
 	})
+	g.Go(func() error { return runConverter(ctx, a, engine) })
+	return g.Wait()
 }
 
 // runConsumers runs every durable and leader task until ctx ends.

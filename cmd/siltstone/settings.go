@@ -25,6 +25,7 @@ type settings struct {
 	mergeGzipLevel          int
 	historyMaxAge           time.Duration
 	maxJSONLBytes           int64
+	convertMax              int64
 	viewerToken             string
 	viewerLogTimings        bool
 	cacheDir                string // empty: none
@@ -73,6 +74,7 @@ func loadSettings(from []source, command string) (settings, error) {
 	s.mergeGzipLevel = int(r.oneOf("MERGE_GZIP_LEVEL", "1", "1", "2", "3", "4", "5", "6", "7", "8", "9")[0] - '0')
 	s.historyMaxAge = r.duration("HISTORY_MAX_AGE", 0)
 	s.maxJSONLBytes = r.bytes("JSONL_MERGE_MAX_DATASET_BYTES", 50e9)
+	s.convertMax = r.bytes("CONVERT_MAX_DATASET_BYTES", 10e9)
 	s.viewerToken, _ = r.find("VIEWER_TOKEN")
 	s.viewerLogTimings = r.oneOf("VIEWER_LOG_TIMINGS", "false", "false", "true") == "true"
 	s.cacheDir = r.folder("DUCKDB_CACHE_DIR")
