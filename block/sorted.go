@@ -55,14 +55,22 @@ type recordStream struct {
 	heads Stream[recordHead]
 	runs  []window
 	lanes []int // the next entry of each
+	large int   // windows of the large size that memory has room for
 	n     int64
 }
 
+// The sizes of windows. Where ids grow with time only few runs are read at
+// once, and large reads are cheaper; the others get a small one.
+const (
+	largeWindow = 256 << 10
+	smallWindow = 8 << 10
+)
+
 func newRecordStream(s *Sorter) *recordStream {
 	r := &recordStream{s: s, heads: s.heads(), lanes: make([]int, len(s.lanes))}
-	size := s.budget / 8 / int64(max(len(s.runs), 1))
+	r.large = int(s.budget / 8 / largeWindow)
 	for _, run := range s.runs {
-		r.runs = append(r.runs, window{file: s.file.file, at: run.payloads, end: run.keys, size: int(min(max(size, 4<<10), 256<<10))})
+		r.runs = append(r.runs, window{file: s.file.file, at: run.payloads, end: run.keys})
 	}
 	return r
 }
@@ -95,6 +103,12 @@ func (r *recordStream) next() (Record, error) {
 		return Record{Key: h.key, Payload: mem.record(mem.entries[r.lanes[i]-1]).Payload}, nil
 	}
 	w := &r.runs[h.from]
+	if w.size == 0 {
+		if w.size = smallWindow; r.large > 0 {
+			w.size = largeWindow
+			r.large--
+		}
+	}
 	payload, err := w.take(h.size)
 	if err == nil && crc32.Checksum(payload, castagnoli) != h.sum {
 		err = fmt.Errorf("the sum of a payload of %d bytes is wrong", h.size)
@@ -104,6 +118,10 @@ func (r *recordStream) next() (Record, error) {
 	}
 	if w.empty() {
 		w.buf, w.start, w.has = nil, 0, 0 // most runs end long before the last one
+		if w.size == largeWindow {
+			w.size = smallWindow
+			r.large++
+		}
 	}
 	return Record{Key: h.key, Payload: payload}, nil
 }

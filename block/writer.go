@@ -37,11 +37,10 @@ var ErrOrder = errors.New("ids do not ascend")
 // Writer writes a block. The same rows and level give the same bytes.
 type Writer struct {
 	out  *sink
-	zip  *gzip.Writer // nil: the pool compresses
-	pool *Compressors
-	open *frame   // being filled
-	sent []*frame // to the pool, in order
-	held int64    // raw bytes in sent
+	zip  *gzip.Writer // of frames that this goroutine compresses
+	pool *Compressors // nil: it compresses all
+	open *frame       // being filled
+	sent []*frame     // to the pool, in order
 	info Info
 	err  error
 }
@@ -101,25 +100,48 @@ func (w *Writer) frame() *frame {
 	return w.open
 }
 
-// heldBytes bounds the frames under way where rows are huge.
-const heldBytes = 16 << 20
-
 // flush ends the open frame. Frames are written in order, whoever compresses
-// them.
+// them. A huge one goes straight to the file: memory holds it once, not twice.
 func (w *Writer) flush() error {
 	f := w.frame()
-	if w.pool == nil {
-		f.compress(w.zip)
-		err := w.write(f)
-		f.reset()
-		return err
+	if w.pool == nil || len(f.raw) > hugeFrame {
+		if err := w.drain(); err != nil {
+			return err
+		}
+		return w.direct(f)
 	}
 	w.open = nil
 	f.done = make(chan struct{})
 	w.sent = append(w.sent, f)
-	w.held += int64(len(f.raw))
 	w.pool.jobs <- f
-	for len(w.sent) >= w.pool.ahead || w.held > heldBytes && len(w.sent) > 0 {
+	if len(w.sent) < w.pool.ahead {
+		return nil
+	}
+	return w.writeNext()
+}
+
+// direct compresses a frame into the file.
+func (w *Writer) direct(f *frame) error {
+	if w.zip == nil {
+		w.zip, _ = gzip.NewWriterLevel(w.out, w.pool.level) // the level is valid
+	}
+	at := w.out.n
+	w.zip.Reset(w.out)
+	_, err := w.zip.Write(f.raw)
+	if cerr := w.zip.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("write block: %w", err)
+	}
+	w.wrote(f, at)
+	f.reset()
+	return nil
+}
+
+// drain writes the frames that were sent.
+func (w *Writer) drain() error {
+	for len(w.sent) > 0 {
 		if err := w.writeNext(); err != nil {
 			return err
 		}
@@ -131,14 +153,7 @@ func (w *Writer) flush() error {
 func (w *Writer) writeNext() error {
 	f := w.sent[0]
 	w.sent = append(w.sent[:0], w.sent[1:]...)
-	w.held -= int64(len(f.raw))
 	<-f.done
-	err := w.write(f)
-	w.pool.give(f)
-	return err
-}
-
-func (w *Writer) write(f *frame) error {
 	at := w.out.n
 	err := f.err
 	if err == nil {
@@ -147,11 +162,17 @@ func (w *Writer) write(f *frame) error {
 	if err != nil {
 		return fmt.Errorf("write block: %w", err)
 	}
+	w.wrote(f, at)
+	w.pool.give(f)
+	return nil
+}
+
+// wrote notes a frame that lies at an offset.
+func (w *Writer) wrote(f *frame, at int64) {
 	if f.rows > 0 {
 		w.info.Frames = append(w.info.Frames, Frame{Offset: at, Length: w.out.n - at, Rows: f.rows, FirstID: f.from})
 	}
 	w.info.RawBytes += int64(len(f.raw))
-	return nil
 }
 
 var errClosed = errors.New("write block: it is closed")
@@ -162,8 +183,8 @@ func (w *Writer) Close() (Info, error) {
 	if w.err == nil && (w.frame().rows > 0 || w.info.Rows == 0) {
 		w.err = w.flush()
 	}
-	for w.err == nil && len(w.sent) > 0 {
-		w.err = w.writeNext()
+	if w.err == nil {
+		w.err = w.drain()
 	}
 	if w.err != nil {
 		return Info{}, w.err

@@ -49,7 +49,7 @@ func (v *verdict) sortedDigests() (block.Stream[dataset.Digest], error) {
 // digests are those of merged rows, which stay anyhow.
 func decideNew(dir string, memory int64, columns []string, rows *block.Sorter, ids block.Stream[[]byte], digests taken) (*verdict, error) {
 	share := func(n int64) int64 { return max(memory/n, 1) }
-	s := newSuspects(dir, share(5), columns, rows)
+	s := newSuspects(dir, share(8), columns, rows)
 	defer s.close()
 	if err := s.find(ids, digests); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 
 // prefetchBytes is what sources that were read ahead may hold in memory. A
 // source larger than half of it is read when its turn comes, one at a time.
-const prefetchBytes = 32 << 20
+const prefetchBytes = 16 << 20
 
 // fetcher opens sources. Batches of many small chunks are bound by the time
 // that one request takes, so it reads ahead, as many at once as it may, and

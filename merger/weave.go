@@ -58,6 +58,7 @@ func (m *mergedRows) Next() (thread, error) {
 // weaver brings new and merged rows together in order of their ids, drops
 // those that do not stay, and gives the others to a shelf.
 type weaver struct {
+	dir      string
 	blocks   []catalog.Block
 	segments []Segment
 	drops    *cursor // of rows that do not stay; nil without deduplication
@@ -85,9 +86,51 @@ type weaver struct {
 type winner struct {
 	is      bool
 	raw     []byte
+	file    *scratch // holds the row where it is huge: memory need not hold it once more
 	id      string
 	hasSum  bool
 	content dataset.Digest
+}
+
+const hugeRow = 1 << 20
+
+// hold keeps a row until the next one that stays.
+func (w *winner) hold(dir string, raw []byte) error {
+	w.drop()
+	if len(raw) <= hugeRow {
+		w.raw = append(w.raw[:0], raw...)
+		return nil
+	}
+	w.file = newScratch(dir)
+	_, err := w.file.Write(raw)
+	return err
+}
+
+// digest is that of the row that is held.
+func (w *winner) digest() (dataset.Digest, error) {
+	if w.hasSum {
+		return w.content, nil
+	}
+	raw := w.raw
+	if w.file != nil {
+		in, err := w.file.reader()
+		if err != nil {
+			return dataset.Digest{}, err
+		}
+		raw = make([]byte, w.file.size)
+		if _, err := io.ReadFull(in, raw); err != nil {
+			return dataset.Digest{}, fmt.Errorf("read a scratch file: %w", err)
+		}
+	}
+	w.content, w.hasSum = dataset.ContentDigest(dataset.Row{ID: w.id, Raw: raw}), true
+	return w.content, nil
+}
+
+func (w *winner) drop() {
+	if w.file != nil {
+		w.file.close()
+		w.file = nil
+	}
 }
 
 var errWeave = errors.New("internal error: rows and decisions do not fit together")
@@ -96,6 +139,7 @@ var errWeave = errors.New("internal error: rows and decisions do not fit togethe
 func (w *weaver) run(ctx context.Context, rows, merged block.Stream[thread]) error {
 	all := block.Merge(func(a, b thread) int { return bytes.Compare(a.key, b.key) }, merged, rows)
 	w.segment, w.slot = -1, -1
+	defer w.winner.drop()
 	for {
 		t, err := all.Next()
 		if err == io.EOF {
@@ -178,10 +222,9 @@ func (w *weaver) keep(t thread) error {
 		}
 	}
 	w.winner.is, w.winner.hasSum, w.winner.id = true, false, t.id
-	if cap(w.winner.raw) > 4<<20 && len(t.raw) < 1<<20 {
-		w.winner.raw = nil
+	if err := w.winner.hold(w.dir, t.raw); err != nil {
+		return err
 	}
-	w.winner.raw = append(w.winner.raw[:0], t.raw...)
 	w.kept++
 	switch {
 	case t.origin != newRow:
@@ -211,10 +254,11 @@ func (w *weaver) lose(t thread) error {
 	if !win.is {
 		return errWeave
 	}
-	if !win.hasSum {
-		win.content, win.hasSum = dataset.ContentDigest(dataset.Row{ID: win.id, Raw: win.raw}), true
+	content, err := win.digest()
+	if err != nil {
+		return err
 	}
-	if dataset.ContentDigest(dataset.Row{ID: t.id, Raw: t.raw}) == win.content {
+	if dataset.ContentDigest(dataset.Row{ID: t.id, Raw: t.raw}) == content {
 		w.duplicate(t)
 		return nil
 	}

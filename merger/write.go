@@ -86,7 +86,7 @@ func (a *attempt) weave(ctx context.Context, segments []Segment, v *verdict, fil
 		defer pool.Close()
 		s.pool = pool
 	}
-	w := &weaver{blocks: a.full, segments: segments, limits: a.limits(), shelf: s, rejects: a.in.rejects, overlap: a.head.Lost}
+	w := &weaver{dir: a.dir, blocks: a.full, segments: segments, limits: a.limits(), shelf: s, rejects: a.in.rejects, overlap: a.head.Lost}
 	total := a.in.rows.Len()
 	scan := a.scan(ctx, blocksOf(segments))
 	defer scan.close()
