@@ -51,7 +51,7 @@ func joinNeighbours(pieces []piece, limits Limits) []piece {
 		out = append(out, pieces[end:j]...)
 		i = j
 	}
-	return out
+	return joinMany(out, limits)
 }
 
 // joinSmall joins among small blocks in a row.
@@ -63,7 +63,25 @@ func joinSmall(row []piece, limits Limits) []piece {
 		out = append(out, joined(row[r[0]:r[1]]))
 		at = r[1]
 	}
-	return joinCheapest(append(out, row[at:]...), limits)
+	return append(out, row[at:]...)
+}
+
+// joinMany joins where there are too many small blocks in a row, those that new
+// rows fall into among them.
+func joinMany(pieces []piece, limits Limits) []piece {
+	var out []piece
+	for i := 0; i < len(pieces); {
+		j := i
+		for j < len(pieces) && limits.fill(pieces[j].Load) < 0.5 {
+			j++
+		}
+		if j == i {
+			j++
+		}
+		out = append(out, joinCheapest(pieces[i:j], limits)...)
+		i = j
+	}
+	return out
 }
 
 // joinFull joins from the left as long as there is enough for a block, and gives what is left.

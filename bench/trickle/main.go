@@ -1,7 +1,8 @@
 // Command trickle measures what many small merges into a large batch cost: how
 // many bytes of blocks are written for each new one, what digests, commit records
 // and history come to, the requests to the store by verb, and whether the last
-// merges take longer than the first. It runs the merger over the embedded store,
+// merges take longer than the first: by the clock, and in processor time of the
+// merger and the store together. It runs the merger over the embedded store,
 // through S3, in an empty folder, and prints the table of bench/README.md.
 package main
 
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,9 +33,10 @@ func main() {
 	flag.IntVar(&b.merges, "merges", 1000, "merges of a run; of a spread one a fiftieth")
 	flag.IntVar(&b.writers, "writers", 4, "writers, one chunk each for a merge")
 	flag.IntVar(&b.each, "each", 25, "rows of a chunk")
+	only := flag.String("run", "", "the one run to make: a part of its name")
 	dir := flag.String("dir", "", "folder to work in; a temporary one when empty")
 	flag.Parse()
-	if err := run(ctx, b, *dir); err != nil {
+	if err := run(ctx, b, *dir, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "trickle:", err)
 		os.Exit(1)
 	}
@@ -48,7 +51,7 @@ type bench struct {
 	registry *prometheus.Registry
 }
 
-func run(ctx context.Context, b bench, dir string) error {
+func run(ctx context.Context, b bench, dir, only string) error {
 	dir, err := os.MkdirTemp(dir, "trickle")
 	if err != nil {
 		return err
@@ -76,6 +79,9 @@ func run(ctx context.Context, b bench, dir string) error {
 	}
 	heading()
 	for _, r := range runs(b) {
+		if !strings.Contains(r.name, only) {
+			continue
+		}
 		if err := b.measure(ctx, r); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}

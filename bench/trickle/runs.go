@@ -86,11 +86,12 @@ func (b *bench) measure(ctx context.Context, r trickle) error {
 		if err != nil {
 			return err
 		}
-		start := time.Now()
+		start, cpu := time.Now(), processorTime()
 		if _, err := b.engine.Merge(ctx, id); err != nil {
 			return err
 		}
 		m.took = append(m.took, time.Since(start))
+		m.cpu = append(m.cpu, processorTime()-cpu)
 		after, err := b.verbs()
 		if err != nil {
 			return err

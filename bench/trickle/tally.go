@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/siltstone-data/siltstone/catalog"
@@ -15,7 +16,7 @@ type tally struct {
 	most                     int   // blocks at once
 	files                    int   // digest files at once
 	verbs                    map[string]float64
-	took                     []time.Duration
+	took, cpu                []time.Duration // of each merge
 }
 
 // add counts the files that a record names and the one before did not.
@@ -36,8 +37,8 @@ func (t *tally) add(before, now catalog.Record) {
 }
 
 func heading() {
-	fmt.Println("| ids of the new rows | merges | new blocks MB | written MB | times | blocks at most | digests MB | digest files at most | records and history MB | get | put | list | delete | first 100 ms | last 100 ms |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| ids of the new rows | merges | new blocks MB | written MB | times | blocks at most | digests MB | digest files at most | records and history MB | get | put | list | delete | first 100 ms | last 100 ms | first 100 CPU ms | last 100 CPU ms |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 }
 
 func (t *tally) print(name string, base, end catalog.Record) {
@@ -45,10 +46,10 @@ func (t *tally) print(name string, base, end catalog.Record) {
 	mb := func(bytes int64) float64 { return float64(bytes) / 1e6 }
 	fresh := end.Bytes - base.Bytes
 	some := min(100, (len(t.took)+1)/2)
-	fmt.Printf("| %s | %d | %.1f | %.1f | %.2f | %d | %.2f | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |\n",
+	fmt.Printf("| %s | %d | %.1f | %.1f | %.2f | %d | %.2f | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f |\n",
 		name, len(t.took), mb(fresh), mb(t.blocks), float64(t.blocks)/float64(fresh), t.most, mb(t.digests), t.files, mb(t.records),
 		t.verbs[objstore.VerbGet]/n, (t.verbs[objstore.VerbPut]+t.verbs[objstore.VerbPart])/n, t.verbs[objstore.VerbList]/n, t.verbs[objstore.VerbDelete]/n,
-		median(t.took[:some]), median(t.took[len(t.took)-some:]))
+		median(t.took[:some]), median(t.took[len(t.took)-some:]), median(t.cpu[:some]), median(t.cpu[len(t.cpu)-some:]))
 }
 
 // median in milliseconds.
@@ -56,4 +57,13 @@ func median(took []time.Duration) float64 {
 	took = slices.Clone(took)
 	slices.Sort(took)
 	return float64(took[len(took)/2]) / 1e6
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
