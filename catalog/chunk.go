@@ -56,6 +56,7 @@ func ListLive(ctx context.Context, s objstore.Store, b dataset.BatchID) (Listing
 // are [0-9a-f]; everything else of a batch starts with "_", which sorts between
 // the digits and the letters, or with "m".
 func liveKeys(ctx context.Context, s objstore.Store, dir string) iter.Seq2[objstore.Info, error] {
+	ctx = objstore.ExpectFew(ctx)
 	return func(yield func(objstore.Info, error) bool) {
 		for _, part := range [...]struct{ after, end string }{{dir, dir + "_"}, {dir + "`", dir + "g"}} {
 			for info, err := range s.List(ctx, dir, part.after) {

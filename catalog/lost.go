@@ -97,7 +97,7 @@ func signOfRecord(ctx context.Context, s objstore.Store, b dataset.BatchID, h He
 
 // first gives the first object of a kind below prefix, "" where there is none.
 func first(ctx context.Context, s objstore.Store, b dataset.BatchID, prefix string, kind dataset.Kind) (string, error) {
-	for info, err := range s.List(ctx, prefix, "") {
+	for info, err := range s.List(objstore.ExpectFew(ctx), prefix, "") {
 		if err != nil {
 			return "", fmt.Errorf("list %s: %w", prefix, err)
 		}

@@ -60,11 +60,12 @@ func (s *Store) pages(ctx context.Context, prefix, after string, dirs bool) iter
 	return func(yield func(*awss3.ListObjectsV2Output, error) bool) {
 		var token *string
 		last := after // a page brings only names after it
+		size := objstore.FirstPage(ctx, s.cfg.Page)
 		for {
 			var page *awss3.ListObjectsV2Output
 			next := last
 			_, err := s.retry(ctx, objstore.VerbList, func(a *attempt) error {
-				in := &awss3.ListObjectsV2Input{Bucket: &s.cfg.Bucket, Prefix: &prefix, MaxKeys: aws.Int32(int32(s.cfg.Page))} //nolint:gosec // at most 1000
+				in := &awss3.ListObjectsV2Input{Bucket: &s.cfg.Bucket, Prefix: &prefix, MaxKeys: aws.Int32(int32(size))} //nolint:gosec // at most 1000
 				if dirs {
 					in.Delimiter = aws.String("/")
 				}
@@ -92,7 +93,7 @@ func (s *Store) pages(ctx context.Context, prefix, after string, dirs bool) iter
 				yield(nil, fmt.Errorf("a page after %q brings nothing and says that there is more", last))
 				return
 			}
-			token, last = page.NextContinuationToken, next
+			token, last, size = page.NextContinuationToken, next, s.cfg.Page
 		}
 	}
 }

@@ -174,3 +174,29 @@ func TestDeleteIsTriedAgain(t *testing.T) {
 		t.Errorf("a refused delete: %v", err)
 	}
 }
+
+func TestAListOfWhichLittleIsWantedBeginsWithASmallPage(t *testing.T) {
+	s, clean, tr := open(t, s3.Config{}, on(opList))
+	keys := fill(t, clean, 99)
+	for i := range 30 {
+		keys = append(keys, fmt.Sprintf("d/99/k%02d", i))
+		put(t, clean, keys[99+i], "v")
+	}
+	var got []string
+	for info, err := range s.List(objstore.ExpectFew(t.Context()), "d/", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, info.Key)
+	}
+	if diff := cmp.Diff(keys, got); diff != "" {
+		t.Fatal(diff)
+	}
+	var sizes []string
+	for _, r := range tr.seen {
+		sizes = append(sizes, r.URL.Query().Get("max-keys"))
+	}
+	if diff := cmp.Diff([]string{"100", "1000"}, sizes); diff != "" {
+		t.Error(diff)
+	}
+}
