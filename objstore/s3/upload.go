@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 )
 
 // Upload stores what r holds: with one PUT when it is small, else in parts of one
-// size, several at once. It holds up to five parts in memory.
+// size, several at once. It holds up to five parts in memory, and none of a file,
+// which is read again for each attempt.
 func (s *Store) Upload(ctx context.Context, key string, r io.ReadSeeker, size int64, c objstore.Condition) (objstore.Info, error) {
 	info, err := s.upload(ctx, objstore.Info{Key: key, Size: size}, r, c)
 	if err != nil {
@@ -92,6 +94,7 @@ func partSize(size, least int64) int64 {
 }
 
 func (s *Store) uploadParts(ctx context.Context, want objstore.Info, id string, r io.Reader) ([]types.CompletedPart, error) {
+	file, isFile := r.(*os.File)
 	each := partSize(want.Size, s.sizes.part)
 	count := int((want.Size + each - 1) / each)
 	parts := make([]types.CompletedPart, count)
@@ -102,15 +105,23 @@ func (s *Store) uploadParts(ctx context.Context, want objstore.Info, id string, 
 		if gctx.Err() != nil {
 			break
 		}
+		size := min(each, want.Size-int64(i)*each)
+		if isFile {
+			g.Go(func() (err error) {
+				parts[i], err = s.uploadPart(gctx, want.Key, id, int32(i+1), io.NewSectionReader(file, int64(i)*each, size)) //nolint:gosec // at most 10,000
+				return err
+			})
+			continue
+		}
 		buf := buffers.Get().(*[]byte) //nolint:errcheck // nothing else is in the pool
-		part := (*buf)[:min(each, want.Size-int64(i)*each)]
+		part := (*buf)[:size]
 		if _, err := io.ReadFull(r, part); err != nil {
 			g.Go(func() error { return fmt.Errorf("read part %d: %w", i+1, err) })
 			break
 		}
 		g.Go(func() (err error) {
 			defer buffers.Put(buf)
-			parts[i], err = s.uploadPart(gctx, want.Key, id, int32(i+1), part) //nolint:gosec // at most 10,000
+			parts[i], err = s.uploadPart(gctx, want.Key, id, int32(i+1), io.NewSectionReader(bytes.NewReader(part), 0, size)) //nolint:gosec // at most 10,000
 			return err
 		})
 	}
@@ -120,12 +131,12 @@ func (s *Store) uploadParts(ctx context.Context, want objstore.Info, id string, 
 	return parts, ctx.Err()
 }
 
-func (s *Store) uploadPart(ctx context.Context, key, id string, number int32, body []byte) (types.CompletedPart, error) {
+func (s *Store) uploadPart(ctx context.Context, key, id string, number int32, body *io.SectionReader) (types.CompletedPart, error) {
 	part := types.CompletedPart{PartNumber: &number}
 	_, err := s.retry(ctx, objstore.VerbPart, func(a *attempt) error {
 		out, err := s.client.UploadPart(a.ctx, &awss3.UploadPartInput{
 			Bucket: &s.cfg.Bucket, Key: &key, UploadId: &id, PartNumber: &number,
-			Body: a.body(bytes.NewReader(body)), ContentLength: aws.Int64(int64(len(body))),
+			Body: a.body(io.NewSectionReader(body, 0, body.Size())), ContentLength: aws.Int64(body.Size()),
 		})
 		if err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/siltstone-data/siltstone/objstore"
@@ -67,6 +69,31 @@ func TestAnUploadSurvivesFaultsAtEachStep(t *testing.T) {
 			if got := want(t, clean, "k", body); got.ETag != info.ETag || info.Size != large {
 				t.Errorf("%+v, stored is %+v", info, got)
 			}
+		})
+	}
+}
+
+func TestAFileIsReadAgainForEachAttempt(t *testing.T) {
+	body := random(large + 12345)
+	f, err := os.Create(filepath.Join(t.TempDir(), "block"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]func(string, int) fault{
+		"no fault":   nil,
+		"parts fail": on(opPart, refuses, loses, answers(500, "InternalError"), answers(503, "SlowDown")),
+		"a conflict": on(opComplete, answers(409, "ConditionalRequestConflict")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, clean, _ := open(t, s3.Config{}, script)
+			if _, err := s.Upload(t.Context(), "k", f, int64(len(body)), objstore.IfAbsent()); err != nil {
+				t.Fatal(err)
+			}
+			want(t, clean, "k", body)
 		})
 	}
 }
