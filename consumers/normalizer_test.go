@@ -128,6 +128,21 @@ func TestAnOpenRunIsATriggerLikeAChunk(t *testing.T) {
 	}
 }
 
+func TestARunThatBeginsInASpreadBatchWaitsAsItsChunksDo(t *testing.T) {
+	r := newRig(t, "")
+	h := merge(t, r.store, own, nil, nil)
+	next := h.Record.Next("0123456789abcdef", "test", time.Now())
+	next.Spread = 1 << 30
+	if _, err := catalog.Commit(t.Context(), r.store, h, next); err != nil {
+		t.Fatal(err)
+	}
+	open(t, r.store, own, "a1b2c3", catalog.RunOpen, []string{"text"})
+	r.handle(note(record("ObjectCreated:Put", "lake", own.RunKey("a1b2c3"), "x")))
+	if want := 316 * time.Second; r.told.later[own] != 1 || r.told.quiet != want {
+		t.Errorf("%v schedules, after %s", r.told.later, r.told.quiet)
+	}
+}
+
 // Every byte that a name may hold comes through, whatever the store does to
 // keys: FAULTS.md calls the loss of such events a fault of its own kind.
 func TestKeysWithEveryByteComeThroughEncodedOnceOrNotAtAll(t *testing.T) {
