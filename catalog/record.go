@@ -214,6 +214,18 @@ func parseRecord(raw []byte) (r Record, foreign bool, err error) {
 	case !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0:
 		return Record{}, false, fmt.Errorf("%w: commit record is no text", ErrDamaged)
 	}
+	// Records may be long: one pass for those that are as they should be.
+	type plain Record
+	var whole struct {
+		Version *int    `json:"version"`
+		Commit  *string `json:"commit"`
+		plain
+	}
+	if err := json.Unmarshal(text, &whole); err == nil && whole.Version != nil && whole.Commit != nil && *whole.Version <= RecordVersion {
+		r = Record(whole.plain)
+		r.Version, r.Commit = *whole.Version, *whole.Commit
+		return r, false, nil
+	}
 	var probe struct {
 		Version *int    `json:"version"`
 		Commit  *string `json:"commit"`
