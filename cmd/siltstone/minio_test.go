@@ -3,11 +3,9 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,24 +23,14 @@ func TestNoRowIsLostOnMinIOWhenServicesAreKilled(t *testing.T) {
 	if testing.Short() {
 		times = 2
 	}
-	t.Logf("replay with -kills %d -crash-seed %d", times, *crashSeed)
-	rnd := rand.New(rand.NewPCG(*crashSeed, 11))
 	dir := lakeOnMinIO(t)
-	env := []string{"MERGE_QUIET=150ms", "MERGE_MAX_AGE=500ms"}
 	roles := []string{"consumers", "merger", "merger"}
-	var running []*server
-	for _, role := range roles {
-		running = append(running, start(t, dir, []string{"serve", role}, env...))
+	c := campaign{dir: dir, stream: 11, pause: time.Second}
+	c.again = func(t *testing.T, i int) *server { return start(t, dir, []string{"serve", roles[i]}, mergeSoon...) }
+	for i := range roles {
+		c.servers = append(c.servers, c.again(t, i))
 	}
-	stop := startWriters(t, running[0].config(t))
-	for range times {
-		pause := time.NewTimer(time.Duration(rnd.IntN(1000)) * time.Millisecond)
-		<-pause.C
-		i := rnd.IntN(len(roles))
-		running[i].stop(syscall.SIGKILL)
-		running[i] = start(t, dir, []string{"serve", roles[i]}, env...)
-	}
-	running[0].judge(t, stop())
+	c.run(t, times)
 }
 
 // lakeOnMinIO starts NATS and MinIO, joins them, and gives a folder whose env

@@ -54,6 +54,7 @@ type server struct {
 	cmd  *exec.Cmd
 	url  string
 	done chan struct{} // closed when the process is gone
+	log  tail
 }
 
 var doorURL = regexp.MustCompile(`(http://\S+)/metrics`)
@@ -80,10 +81,9 @@ func start(t *testing.T, dir string, args []string, env ...string) *server {
 	s := &server{dir: dir, cmd: cmd, done: make(chan struct{})}
 	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
 	found := make(chan string, 1)
-	var log []string
 	go func() {
 		for sc := bufio.NewScanner(stderr); sc.Scan(); {
-			log = append(log, sc.Text())
+			s.log.add(sc.Text())
 			if m := doorURL.FindStringSubmatch(sc.Text()); m != nil {
 				select {
 				case found <- m[1]:
@@ -97,9 +97,9 @@ func start(t *testing.T, dir string, args []string, env ...string) *server {
 	select {
 	case s.url = <-found:
 	case <-s.done:
-		t.Fatalf("%v ended at once: %v\n%q", args, cmd.ProcessState, log)
+		t.Fatalf("%v ended at once: %v\n%s", args, cmd.ProcessState, s.log.String())
 	case <-time.After(time.Minute):
-		t.Fatalf("%v does not say where it is", args)
+		t.Fatalf("%v does not say where it is\n%s", args, s.log.String())
 	}
 	await(t, fmt.Sprintf("%v is ready", args), func() bool {
 		r, err := http.Get(s.url + "/readyz")
@@ -148,25 +148,36 @@ func (s *server) store(t *testing.T) objstore.Store {
 func (s *server) settled(t *testing.T, b dataset.BatchID) {
 	t.Helper()
 	store := s.store(t)
-	await(t, fmt.Sprintf("no live chunk is left in %s", b), func() bool {
+	ok := within(90*time.Second, func() bool {
 		snap, err := catalog.Open(t.Context(), store, b)
 		return err == nil && snap.Head.Exists() && len(snap.Live) == 0
 	})
+	if !ok {
+		t.Fatalf("waited too long for: no live chunk is left in %s\n%s", b, s.state(t, b))
+	}
 }
 
 // await polls until ok, and fails the test when it takes too long.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(90 * time.Second)
+	if !within(90*time.Second, ok) {
+		t.Fatalf("waited too long for: %s", what)
+	}
+}
+
+// within polls until ok, and reports whether that came in time.
+func within(most time.Duration, ok func() bool) bool {
+	deadline := time.After(most)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited too long for: %s", what)
+			return false
 		}
 	}
+	return true
 }
 
 // TestUpStopsCleanlyAndStartsAgain is the life of a server without accidents.
