@@ -53,7 +53,7 @@ func (s *simulation) random(name string) *rand.ChaCha8 {
 // merges merges again and again; Merge may fail, but not claim what is not so.
 func (s *simulation) merges(ctx context.Context, name string, store objstore.Store) error {
 	e := s.engine(name, store, s.sched.Now)
-	for range 4 {
+	for range s.rounds {
 		if _, err := e.Merge(ctx, simBatch); crashed(ctx, err) {
 			return objtest.ErrCrashed
 		}
@@ -67,8 +67,8 @@ func (s *simulation) merges(ctx context.Context, name string, store objstore.Sto
 // engine is a merger that makes small blocks, so that there are several.
 func (s *simulation) engine(name string, store objstore.Store, now func() time.Time) *merger.Engine {
 	e, err := merger.New(store, s.events, merger.Config{
-		WorkDir: s.dir, Memory: 4 << 20, Concurrency: s.atOnce, BlockRows: 3, Grace: time.Nanosecond,
-		By: name, Now: now, Random: s.random(name), MaxJSONLBytes: s.maxJSONL,
+		WorkDir: s.dir, Memory: 4 << 20, Concurrency: s.atOnce, BlockRows: s.blockRows, BlockBytes: s.blockBytes, Grace: time.Nanosecond,
+		DigestGrowth: s.growth, By: name, Now: now, Random: s.random(name), MaxJSONLBytes: s.maxJSONL,
 	}, nil, nil)
 	if err != nil {
 		s.t.Fatal(err)

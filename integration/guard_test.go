@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
@@ -26,13 +27,30 @@ type guard struct {
 	commits map[string]bool            // their commit ids
 	named   map[string]string          // SHA-256 by path, of every file that a record ever named
 	lines   map[string][]catalog.Chunk // the chunks that have, or had, a line
+	old     map[string][]string        // the lines of each older chunk of a layer that is there
+	bodies  map[string][]byte          // of every block that a record ever named
+	past    []generation               // all of them, in order
+	saw     map[string]int             // what happened
 	broken  error
+
+	// What a saboteur has done. Promises that rest on it do not hold from then on.
+	torn   []byte          // what lies in the record's place; nil once there is a record again
+	losses int             // of records
+	harmed map[string]bool // files that are not what the records say
+}
+
+// generation is a record that was committed.
+type generation struct {
+	number int64
+	at     time.Time
 }
 
 var errBroken = errors.New("a promise is broken")
 
 func newGuard(s objstore.Store, b dataset.BatchID) *guard {
-	return &guard{Store: s, batch: b, records: map[int64][]byte{}, commits: map[string]bool{}, named: map[string]string{}, lines: map[string][]catalog.Chunk{}}
+	return &guard{
+		Store: s, batch: b, old: map[string][]string{}, bodies: map[string][]byte{}, harmed: map[string]bool{}, saw: map[string]int{}, records: map[int64][]byte{}, commits: map[string]bool{}, named: map[string]string{}, lines: map[string][]catalog.Chunk{},
+	}
 }
 
 // inherit says that another tool's manifest lies in the record's place.
@@ -44,10 +62,14 @@ func (g *guard) present() catalog.Record {
 	return g.record
 }
 
-// past gives an earlier record; one of another tool names nothing.
-func (g *guard) past(generation int64) (r catalog.Record, err error) {
+// recordOf gives an earlier record; one of another tool names nothing.
+func (g *guard) recordOf(generation int64) (r catalog.Record, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.parse(generation)
+}
+
+func (g *guard) parse(generation int64) (r catalog.Record, err error) {
 	if raw := g.records[generation]; generation > 0 {
 		err = json.Unmarshal(raw, &r)
 	}
@@ -79,6 +101,13 @@ func (g *guard) chunks(line string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.lines[line])
+}
+
+// happened notes that something happened.
+func (g *guard) happened(what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.saw[what]++
 }
 
 // note keeps the first of the breaches that a write made.
@@ -118,7 +147,7 @@ func (g *guard) Delete(ctx context.Context, key string) error {
 	defer g.mu.Unlock()
 	if r, info, err := g.Store.Get(ctx, key, objstore.Span{}); err == nil {
 		_ = r.Close()
-		g.deletes(key, info)
+		g.deletes(ctx, key, info)
 	}
 	return g.Store.Delete(ctx, key)
 }

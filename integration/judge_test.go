@@ -42,7 +42,7 @@ func (l *ledger) check(d due, seen []query.Row, now func() ([]query.Row, error))
 	if len(lost) > 0 {
 		return fmt.Errorf("%w: %v was acknowledged, is not there, and no rule dropped it; there are %s", errBroken, lost, listOf(seen))
 	}
-	if l.constant() {
+	if l.constant() && !d.loose {
 		return l.steady(d, seen)
 	}
 	return nil
@@ -84,12 +84,35 @@ func (l *ledger) kept(seen []query.Row) map[simRow]bool {
 		}
 	}
 	lists := l.columns()
+	if len(lists) == 0 {
+		return kept
+	}
+	type class struct {
+		list int
+		of   dataset.Digest
+	}
+	classes := func(r simRow) (out []class) {
+		for i, cols := range lists {
+			out = append(out, class{i, l.digest(r.line, cols)})
+		}
+		return out
+	}
+	reached := map[class]bool{}
+	for r := range kept {
+		for _, c := range classes(r) {
+			reached[c] = true
+		}
+	}
 	for grown := true; grown; {
 		grown = false
-		for _, a := range l.rows {
-			for _, b := range l.rows {
-				if kept[a] && !kept[b] && slices.ContainsFunc(lists, func(cols []string) bool { return l.digest(a.line, cols) == l.digest(b.line, cols) }) {
-					kept[b], grown = true, true
+		for _, r := range l.rows {
+			if kept[r] {
+				continue
+			}
+			if of := classes(r); slices.ContainsFunc(of, func(c class) bool { return reached[c] }) {
+				kept[r], grown = true, true
+				for _, c := range of {
+					reached[c] = true
 				}
 			}
 		}

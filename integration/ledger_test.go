@@ -14,6 +14,7 @@ import (
 // ledger knows every row that the writers of a simulation may write, and which
 // of them were acknowledged.
 type ledger struct {
+	ids, keys int        // how many there are to draw from
 	lists     [][]string // what each writer deduplicates on
 	opinions  [][]string // those and the stranger's
 	rows      []simRow
@@ -43,7 +44,7 @@ func newLedger(rnd *rand.Rand) *ledger {
 	}
 	lists := all[rnd.IntN(len(all))]
 	return &ledger{
-		lists: lists, opinions: slices.Clone(lists),
+		ids: 12, keys: 4, lists: lists, opinions: slices.Clone(lists),
 		acks: map[simRow]bool{}, merged: map[string]string{}, digests: map[string]dataset.Digest{},
 	}
 }
@@ -86,11 +87,11 @@ func intersection(lists [][]string) []string {
 func (l *ledger) draw(rnd *rand.Rand, n int) []simRow {
 	var rows []simRow
 	for range n {
-		id := fmt.Sprintf("id%02d", rnd.IntN(12))
+		id := fmt.Sprintf("id%02d", rnd.IntN(l.ids))
 		if slices.ContainsFunc(rows, func(r simRow) bool { return r.ID == id }) {
 			continue // a writer gives an id once
 		}
-		k := rnd.IntN(4)
+		k := rnd.IntN(l.keys)
 		r := simRow{id, fmt.Sprintf(`{"id":%q,"k":%d,"m":%d,"v":1.0}`, id, k, k%2)}
 		for _, other := range l.rows {
 			if other.ID == id && rnd.IntN(2) == 0 {
@@ -134,6 +135,7 @@ type due struct {
 	rows     []simRow
 	merged   map[string]string
 	absorbed map[string]int // by line, the chunks that had it
+	loose    bool           // a record was lost: which row of an id stays may be decided again
 }
 
 func (l *ledger) due() due {

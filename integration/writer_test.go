@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/objstore"
@@ -137,8 +139,32 @@ func (s *simulation) foreign(key string) (string, []simRow) {
 	return strings.Join(lines, "\n") + "\n", rows
 }
 
-// inherit lets the batch begin as one of another tool, with a merged file.
+// inherit lets the batch begin as one of another tool: with merged lines and a
+// manifest, or with merged.parquet alone.
 func (s *simulation) inherit() error {
+	s.ledger.opinion(nil)
+	ctx := s.t.Context()
+	if withParquet(s.seed) && s.rnd.IntN(2) == 0 {
+		rows := s.ledger.draw(s.rnd, 3)
+		slices.SortFunc(rows, func(a, b simRow) int { return strings.Compare(a.ID, b.ID) })
+		var body bytes.Buffer
+		w := block.NewParquetWriter(&body, s.dir)
+		for _, r := range rows {
+			row, err := dataset.ParseRow([]byte(r.line))
+			if err != nil {
+				return err
+			}
+			if err := w.Add(row); err != nil {
+				return err
+			}
+		}
+		if _, err := w.Close(); err != nil {
+			return err
+		}
+		s.ledger.inherited = rows
+		_, err := s.guard.Store.Put(ctx, simBatch.BlockKey("merged.parquet"), body.Bytes(), objstore.Condition{})
+		return err
+	}
 	key := simBatch.BlockKey(dataset.BlockFile(0))
 	body, rows := s.foreign(key)
 	var packed bytes.Buffer
@@ -151,7 +177,6 @@ func (s *simulation) inherit() error {
 	}
 	manifest := []byte("rows: 3\nfiles: [merged_00000.jsonl.gz]\n")
 	s.guard.inherit(manifest)
-	ctx := s.t.Context()
 	if _, err := s.store().Put(ctx, key, packed.Bytes(), objstore.Condition{}); err != nil {
 		return err
 	}
@@ -159,6 +184,5 @@ func (s *simulation) inherit() error {
 		return err
 	}
 	s.ledger.inherited = rows
-	s.ledger.opinion(nil)
 	return nil
 }

@@ -21,6 +21,9 @@ type Config struct {
 	// read from the store by every merge. A copy has no name there: it goes with
 	// the process.
 	DigestCache int64
+	// DigestGrowth is by how much at least a digest file grows when it is joined
+	// with others; 8 when 0. With less the files are fewer, and written more often.
+	DigestGrowth int64
 	// Level is the gzip level of blocks, 1 to 9; 1 when 0: level 6 takes twice
 	// the time for a twelfth less.
 	Level int
@@ -73,6 +76,9 @@ func (c Config) withDefaults() Config {
 	if c.DigestCache == 0 {
 		c.DigestCache = 1 << 30
 	}
+	if c.DigestGrowth == 0 {
+		c.DigestGrowth = digestGrowth
+	}
 	if c.Level == 0 {
 		c.Level = 1
 	}
@@ -111,6 +117,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("merger: Memory is %d", c.Memory)
 	case c.DigestCache < 0:
 		return fmt.Errorf("merger: DigestCache is %d", c.DigestCache)
+	case c.DigestGrowth < 0 || c.DigestGrowth == 1:
+		return fmt.Errorf("merger: DigestGrowth is %d, a file that is joined has to grow", c.DigestGrowth)
 	case c.Level < 0 || c.Level > 9:
 		return fmt.Errorf("merger: Level is %d, gzip has 1 to 9", c.Level)
 	case c.Concurrency < 0:

@@ -18,6 +18,10 @@ const digestGrowth = 8
 // mostly some seven files for each factor eight in size, and never more than
 // log(digests)/log(8/7): 104 for a million, 156 for a thousand million.
 func PlanDigests(files []catalog.DigestFile, added int64) (join []int, withNew bool) {
+	return planDigests(files, added, digestGrowth)
+}
+
+func planDigests(files []catalog.DigestFile, added, growth int64) (join []int, withNew bool) {
 	const isNew = -1
 	order := []int{isNew}
 	rows := func(i int) int64 {
@@ -32,7 +36,7 @@ func PlanDigests(files []catalog.DigestFile, added int64) (join []int, withNew b
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rows(a), rows(b)) })
 	n, sum := 0, int64(0)
 	for i, f := range order {
-		if sum += rows(f); i > 0 && sum >= digestGrowth*rows(f) {
+		if sum += rows(f); i > 0 && sum >= growth*rows(f) {
 			n = i + 1
 		}
 	}

@@ -33,7 +33,7 @@ func (a *attempt) digests(ctx context.Context, next *catalog.Record, v *verdict,
 	if a.fullPass() || len(old) == 0 {
 		return a.addDigests(ctx, next, files, in)
 	}
-	join, withNew := PlanDigests(old, v.kept)
+	join, withNew := planDigests(old, v.kept, a.cfg.DigestGrowth)
 	next.Digests = nil
 	for i, d := range old {
 		if !slices.Contains(join, i) {
