@@ -55,7 +55,35 @@ func (s *simulation) settle() error {
 	if err := s.sweepAll(3 * time.Hour); err != nil {
 		return err
 	}
-	return s.swept()
+	if err := s.swept(); err != nil {
+		return err
+	}
+	return s.converted()
+}
+
+// converted converts what is parquet, which must leave the same rows in lines.
+func (s *simulation) converted() error {
+	if !withParquet(s.seed) {
+		return nil
+	}
+	ctx := s.t.Context()
+	before, err := s.read(ctx, s.store(), s.options(), nil)
+	if err != nil {
+		return err
+	}
+	if _, err := s.engine("last converter", s.store(), s.after(4*time.Hour)).Convert(ctx, simBatch, nil); err != nil {
+		return err
+	}
+	for _, b := range s.guard.present().Blocks {
+		if dataset.IsParquetBlock(b.File) {
+			return fmt.Errorf("%s is still there after a conversion", b.File)
+		}
+	}
+	after, err := s.read(ctx, s.store(), s.options(), nil)
+	if err == nil && listOf(after) != listOf(before) {
+		err = fmt.Errorf("a conversion made %s of %s", listOf(after), listOf(before))
+	}
+	return err
 }
 
 func (s *simulation) after(d time.Duration) func() time.Time {
@@ -173,8 +201,6 @@ func (s *simulation) swept() error {
 		return nil // nothing is swept before there is a record
 	}
 	if s.policy.HistoryMaxAge == 0 {
-		// What was replaced by a record that is lost is nobody's garbage where its
-		// number was free: the sweeper takes it as an orphan.
 		if diff := cmp.Diff(slices.Sorted(maps.Keys(needs(r))), slices.Sorted(slices.Values(have))); diff != "" {
 			return fmt.Errorf("after a sweep (-needed +there):\n%s", diff)
 		}

@@ -36,6 +36,7 @@ type campaign struct {
 
 	acknowledged, came int
 	commands, killed   int
+	failures           []string // what servers said of jobs
 }
 
 const legPoints = 25
@@ -64,12 +65,21 @@ func (c *campaign) leg(t *testing.T, from, to int) {
 		c.point(t, rnd, name)
 	}
 	writers := stop()
+	began := time.Now()
 	for _, b := range []dataset.BatchID{plain, deduplicated} {
 		c.servers[0].settled(t, b)
+		t.Logf("%s was settled after %s", b, time.Since(began).Round(100*time.Millisecond))
 		if out := must(t, "", "--dir", c.dir, "verify", b.Dataset+"/"+b.Batch); strings.Contains(out, "PROBLEM") {
 			t.Fatal(out)
 		}
 	}
+	for _, s := range c.servers {
+		c.failures = append(c.failures, s.log.failures()...)
+	}
+	for _, line := range c.failures {
+		t.Log(line)
+	}
+	c.failures = nil
 	acknowledged, came := checkPlain(t, c.dir, plain, writers)
 	moreAcknowledged, more := checkDeduplicated(t, c.dir, deduplicated, writers)
 	t.Logf("%d rows acknowledged, %d exported; deduplicated: %d, %d", acknowledged, came, moreAcknowledged, more)
@@ -111,6 +121,7 @@ func wait(d time.Duration) { <-time.After(d) }
 func (c *campaign) kill(t *testing.T, i int) {
 	t.Helper()
 	c.servers[i].stop(syscall.SIGKILL)
+	c.failures = append(c.failures, c.servers[i].log.failures()...)
 	c.servers[i] = c.again(t, i)
 }
 
@@ -152,8 +163,9 @@ func checkCommand(t *testing.T, args []string, cmd *exec.Cmd, out, errs string) 
 
 // tail keeps the last lines of a log.
 type tail struct {
-	mu    sync.Mutex
-	lines []string
+	mu     sync.Mutex
+	lines  []string
+	failed []string // those that tell of a job that did not go well
 }
 
 func (l *tail) add(line string) {
@@ -163,6 +175,18 @@ func (l *tail) add(line string) {
 		l.lines = l.lines[100:]
 	}
 	l.lines = append(l.lines, line)
+	if strings.Contains(line, "job failed") || strings.Contains(line, "claim was lost") || strings.Contains(line, "given up") {
+		l.failed = append(l.failed, line)
+	}
+}
+
+// failures gives the lines about jobs that did not go well, once.
+func (l *tail) failures() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := l.failed
+	l.failed = nil
+	return out
 }
 
 func (l *tail) String() string {
