@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -286,6 +287,39 @@ func TestDigestsAreMadeAnewWithoutTouchingARow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// onUpload is a store that does something before it takes a file for the first
+// time.
+type onUpload struct {
+	objstore.Store
+	first func()
+}
+
+func (s *onUpload) Upload(ctx context.Context, key string, r io.ReadSeeker, size int64, c objstore.Condition) (objstore.Info, error) {
+	if fn := s.first; fn != nil {
+		s.first = nil
+		fn()
+	}
+	return s.Store.Upload(ctx, key, r, size, c)
+}
+
+func TestRepairedDigestsAreThoseOfTheRecordThatTheyAreCommittedOn(t *testing.T) {
+	c := newClock()
+	s := busy(t, c, []string{"k"})
+	rewrite(t, s, func(r *catalog.Record) { r.Digests = nil })
+	between := &onUpload{Store: s, first: func() {
+		putChunk(t, s, theBatch, "abcdef", 0, row("between", "of a merge between", 1))
+		merge(t, engine(t, s, config(t, c)), theBatch)
+	}}
+	before := record(t, s, theBatch).Rows
+	if _, err := engine(t, between, config(t, c)).Repair(t.Context(), theBatch, merger.Report{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := record(t, s, theBatch).Rows; n <= before {
+		t.Fatalf("%d rows, there were %d: nothing was merged between", n, before)
+	}
+	healthy(t, s, theBatch)
 }
 
 func TestDigestsOfDuplicatesAreNotMadeUp(t *testing.T) {
