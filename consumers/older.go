@@ -44,11 +44,12 @@ func olderJob(ctx context.Context, s objstore.Store, k dataset.Key) (job bus.Job
 	return job, true, nil
 }
 
-// oldChunkJobs are the jobs for the older chunks on a page.
+// oldChunkJobs are the jobs for the older chunks on a page; empty ones have been
+// split.
 func oldChunkJobs(v view, young time.Time) map[bus.Job]bool {
 	late := map[bus.Job]bool{}
 	for _, info := range v.objects {
-		if k := dataset.ParseKey(info.Key); k.Kind == dataset.KindOldChunk && !info.Modified.After(young) {
+		if k := dataset.ParseKey(info.Key); k.Kind == dataset.KindOldChunk && info.Size > 0 && !info.Modified.After(young) {
 			k.Batch.Batch = oldChunksBatch
 			late[bus.Job{Kind: bus.KindMerge, Batch: k.Batch}] = true
 		}

@@ -93,9 +93,8 @@ func (l *layerSimulation) run() error {
 	return l.settle()
 }
 
-// olderTool writes a chunk of the older form, once: a store that deletes without
-// conditions cannot tell one that is written again in the moment between the last
-// look of a splitter and its deletion.
+// olderTool writes a chunk of the older form, and in some schedules again, with
+// more lines.
 func (l *layerSimulation) olderTool(n int) {
 	name := fmt.Sprintf("older tool %d", n)
 	key := dataset.OldChunkDir("sim", simAnnotator) + fmt.Sprintf("chunk_%05d.jsonl", n)
@@ -107,16 +106,22 @@ func (l *layerSimulation) olderTool(n int) {
 	if l.rnd.IntN(2) == 0 {
 		lines = append(lines, fmt.Sprintf(`{"id":"lost-%d","data":{}}`, n)) // of no batch
 	}
+	sizes := []int{len(lines)}
+	if l.rnd.IntN(3) == 0 {
+		sizes = []int{len(lines) / 2, len(lines)}
+	}
 	pause := time.Duration(l.rnd.IntN(6)) * time.Second
 	l.sched.Go(name, func(ctx context.Context, store objstore.Store) error {
-		if err := l.sched.Sleep(ctx, name, pause); err != nil {
-			return err
-		}
-		if _, err := store.Put(ctx, key, []byte(strings.Join(lines, "\n")+"\n"), objstore.Condition{}); err != nil {
-			return calm(ctx, err) // whether it is stored, nobody knows
-		}
-		for _, line := range lines {
-			l.lines[line] = true
+		for _, size := range sizes {
+			if err := l.sched.Sleep(ctx, name, pause); err != nil {
+				return err
+			}
+			if _, err := store.Put(ctx, key, []byte(strings.Join(lines[:size], "\n")+"\n"), objstore.Condition{}); err != nil {
+				return calm(ctx, err) // whether it is stored, nobody knows
+			}
+			for _, line := range lines[:size] {
+				l.lines[line] = true
+			}
 		}
 		return nil
 	})
@@ -200,7 +205,7 @@ func (l *layerSimulation) settle() error {
 			return err
 		}
 		k := dataset.ParseKey(info.Key)
-		if k.Kind == dataset.KindOldChunk || k.Kind == dataset.KindChunk {
+		if k.Kind == dataset.KindOldChunk && info.Size > 0 || k.Kind == dataset.KindChunk {
 			return fmt.Errorf("%s is still there", info.Key)
 		}
 		if !strings.Contains(info.Key, "/_rejected/") {

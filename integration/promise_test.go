@@ -28,6 +28,10 @@ func (g *guard) wrote(ctx context.Context, key string, before, body []byte, etag
 			g.note(key, "these are not the bytes of that generation")
 		}
 	case dataset.KindOldChunk:
+		if len(body) == 0 {
+			g.splits(ctx, key)
+			return
+		}
 		g.old[key] = strings.Split(strings.TrimSuffix(string(body), "\n"), "\n")
 	case dataset.KindBlock, dataset.KindDigest:
 		if before != nil {
@@ -243,12 +247,12 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// splits judges the deletion of an older chunk of a layer: each of its lines that
+// splits judges that an older chunk of a layer is emptied, or deleted: each of its lines that
 // is a row of the batch must lie in a chunk of its own batch, or in a block.
 func (g *guard) splits(ctx context.Context, key string) {
 	for _, line := range g.old[key] {
 		if strings.Contains(line, `"_batch":"`+g.batch.Batch+`"`) && len(g.lines[line]) == 0 {
-			g.note(key, "it is deleted, and nobody has stored %s", line)
+			g.note(key, "it is emptied, and nobody has stored %s", line)
 		}
 	}
 	delete(g.old, key)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 	"unicode/utf8"
 
 	"github.com/siltstone-data/siltstone/block"
@@ -38,7 +39,9 @@ const partBytes = 8 << 20
 // drawn from a hash and claimed by its manifest, and a part is created once. So
 // it may be cut short anywhere, done again, and done by several at once. The
 // chunk goes last, when all parts are stored, and only if it is still the one
-// that was read.
+// that was read: an empty one is put in its place by compare-and-swap, because
+// stores delete without conditions, and an older tool may write it again at any
+// moment. Empty ones are deleted when nobody has touched them for long.
 func (e *Engine) Split(ctx context.Context, name, annotator string) (SplitResult, error) {
 	res := SplitResult{Batches: map[dataset.BatchID]string{}}
 	prefix := dataset.OldChunkDir(name, annotator) + "chunk_"
@@ -48,6 +51,12 @@ func (e *Engine) Split(ctx context.Context, name, annotator string) (SplitResult
 		}
 		k := dataset.ParseKey(info.Key)
 		if k.Kind != dataset.KindOldChunk || k.Batch.Dataset != name || k.Batch.Annotator != annotator {
+			continue
+		}
+		if info.Size == 0 {
+			if err := e.dropEmptied(ctx, info); err != nil {
+				return res, err
+			}
 			continue
 		}
 		if err := e.splitOne(ctx, k, info, &res); err != nil {
@@ -283,22 +292,28 @@ func (s *splitter) storePart(ctx context.Context, b dataset.BatchID, m catalog.R
 	return nil
 }
 
-// drop deletes the chunk, unless somebody has written it again since.
+// drop empties the chunk, unless somebody has written it again since.
 func (s *splitter) drop(ctx context.Context) error {
-	one := min(s.info.Size, 1) // 0 is all of an empty one
-	body, _, err := s.store.Get(ctx, s.info.Key, objstore.Span{Length: one, ETag: s.info.ETag})
+	_, err := s.store.Put(ctx, s.info.Key, nil, objstore.IfMatch(s.info.ETag))
 	switch {
-	case errors.Is(err, objstore.ErrNotFound):
+	case err == nil:
 		return nil
-	case errors.Is(err, objstore.ErrChanged):
-		return again("look at it once more: %w", err)
-	case err != nil:
-		return fmt.Errorf("look at it once more: %w", err)
+	case errors.Is(err, objstore.ErrNotFound), errors.Is(err, objstore.ErrLost), errors.Is(err, objstore.ErrUnknown):
+		return again("empty it: %w", err) // by somebody else, or not yet: whoever splits next sees
 	}
-	_, _ = io.Copy(io.Discard, body)
-	_ = body.Close()
-	if err := s.store.Delete(ctx, s.info.Key); err != nil {
-		return fmt.Errorf("delete it: %w", err)
+	return fmt.Errorf("empty it: %w", err)
+}
+
+// emptiedFor is for how long an emptied chunk stays: nobody writes it again then.
+const emptiedFor = time.Hour
+
+// dropEmptied deletes a chunk that was emptied long ago.
+func (e *Engine) dropEmptied(ctx context.Context, info objstore.Info) error {
+	if e.cfg.Now().Sub(info.Modified) < emptiedFor {
+		return nil
+	}
+	if err := e.store.Delete(ctx, info.Key); err != nil {
+		return fmt.Errorf("delete emptied chunk %s: %w", info.Key, err)
 	}
 	return nil
 }
