@@ -4,6 +4,10 @@
 // merges take longer than the first: by the clock, and in processor time of the
 // merger and the store together. It runs the merger over the embedded store,
 // through S3, in an empty folder, and prints the table of bench/README.md.
+//
+// Its clock goes on by -pace from one merge to the next, and once a minute of that
+// clock the batch is swept, as a service does: replaced files are garbage for
+// ten minutes and then gone, and history has its hundred records.
 package main
 
 import (
@@ -16,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -33,6 +38,7 @@ func main() {
 	flag.IntVar(&b.merges, "merges", 1000, "merges of a run; of a spread one a fiftieth")
 	flag.IntVar(&b.writers, "writers", 4, "writers, one chunk each for a merge")
 	flag.IntVar(&b.each, "each", 25, "rows of a chunk")
+	flag.DurationVar(&b.pace, "pace", 2*time.Second, "what the clock goes on from one merge to the next")
 	only := flag.String("run", "", "the one run to make: a part of its name")
 	dir := flag.String("dir", "", "folder to work in; a temporary one when empty")
 	flag.Parse()
@@ -45,7 +51,10 @@ func main() {
 // bench is one measurement.
 type bench struct {
 	base, merges, writers, each int
+	pace                        time.Duration
 
+	now      time.Time
+	swept    time.Time
 	store    objstore.Store
 	engine   *merger.Engine
 	registry *prometheus.Registry
@@ -74,7 +83,9 @@ func run(ctx context.Context, b bench, dir, only string) error {
 	if b.store, err = s3.Open(ctx, s3.Config{Bucket: "trickle", Endpoint: server.Endpoint(), AccessKey: "trickle", SecretKey: "trickle-secret"}, nil, b.registry); err != nil {
 		return err
 	}
-	if b.engine, err = merger.New(b.store, nil, merger.Config{WorkDir: work}, nil, nil); err != nil {
+	b.now = time.Now()
+	b.swept = b.now
+	if b.engine, err = merger.New(b.store, nil, merger.Config{WorkDir: work, Now: func() time.Time { return b.now }}, nil, nil); err != nil {
 		return err
 	}
 	heading()

@@ -110,9 +110,24 @@ func (b *bench) measure(ctx context.Context, r trickle) error {
 		}
 		m.records += 2 * int64(len(raw)) // one of them in history
 		seen = h
+		if err := b.goOn(ctx, id); err != nil {
+			return err
+		}
 	}
 	m.print(r.name, base, seen.Record)
 	return nil
+}
+
+// goOn moves the clock, and sweeps when a minute is over.
+func (b *bench) goOn(ctx context.Context, id dataset.BatchID) error {
+	if b.now = b.now.Add(b.pace); b.now.Sub(b.swept) < time.Minute {
+		return nil
+	}
+	b.swept = b.now
+	_, err := catalog.Sweep(ctx, b.store, id, catalog.SweepPolicy{Grace: 10 * time.Minute}, catalog.Committer{
+		By: "trickle", Now: func() time.Time { return b.now }, Commit: func() string { return fmt.Sprintf("%016x", b.now.UnixNano()) },
+	})
+	return err
 }
 
 // prepare makes the batch before.
