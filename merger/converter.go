@@ -189,7 +189,6 @@ type conversion struct {
 	name  string
 	show  func(Progress)
 	last  time.Time // of the last note of how far it is
-	phase string
 }
 
 // begin notes that the batch is worked on, and the whole plan where no conversion

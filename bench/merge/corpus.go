@@ -29,7 +29,6 @@ const (
 var (
 	theBatch = dataset.BatchID{Dataset: theDataset, Batch: theBatchName}
 	runs     = [writers]dataset.Run{"a1b2c3", "b2c3d4", "c3d4e5", "d4e5f6"}
-	columns  = []string{"text", "source_id"}
 	begin    = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 )
 
