@@ -52,11 +52,14 @@ func TestTwoReportsOfOneHappeningAreOneEvent(t *testing.T) {
 	}
 }
 
-func TestAnEventWithoutIDIsPublishedEachTime(t *testing.T) {
+func TestEachStepOfAConversionIsOneEvent(t *testing.T) {
 	h := serve(t)
 	b := h.join()
-	e := dataset.NewEvent(dataset.ConversionProgress, id("d", "b"), time.Now())
-	publish(t, b, e, e)
+	first := dataset.NewEvent(dataset.ConversionProgress, id("d", "b"), time.Now())
+	first.Seq = 1
+	second := first
+	second.Seq = 2
+	publish(t, b, first, first, second)
 	if p, err := b.Position(t.Context()); err != nil || p.Seq != 2 {
 		t.Fatalf("%v %v", p, err)
 	}
