@@ -85,9 +85,13 @@ func (l *lake) replaced(t *testing.T, m moment) {
 	<-g.reached
 	began := time.Now()
 
+	before := generation(t, store, id) // which the first one was about to follow
 	start(t, home, []string{"serve", "merger"})
-	before := generation(t, store, id)
-	await(t, "the second merger commits", func() bool { return generation(t, store, id) > before })
+	if !within(3*time.Minute, func() bool { return generation(t, store, id) > before }) {
+		snap, err := catalog.Open(t.Context(), store, id)
+		t.Fatalf("the second merger commits nothing: generation %d, then %d with %d live chunks, %v",
+			before, snap.Head.Record.Generation, len(snap.Live), err)
+	}
 	t.Logf("replaced %s after the first one was stopped", time.Since(began).Round(time.Second))
 	put()
 	consumers.settled(t, id)
