@@ -382,9 +382,27 @@ func (g *gate) here(r *http.Request) bool {
 
 func (g *gate) hold() {
 	if g.held.CompareAndSwap(false, true) {
-		_ = g.process.Load().Signal(g.moment.signal)
+		p := g.process.Load()
+		_ = p.Signal(g.moment.signal)
+		if g.moment.signal == syscall.SIGSTOP {
+			within(time.Minute, func() bool { return stopped(p.Pid) })
+		}
 		close(g.reached)
 	}
+}
+
+// stopped reports whether every thread of a process has stopped: a signal is
+// sent before it works, and an answer would let them go on meanwhile.
+func stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, path := range threads {
+		stat, readErr := os.ReadFile(path)
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if readErr != nil || !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return err == nil && len(threads) > 0
 }
 
 func (g *gate) answered(r *http.Response) {
