@@ -34,6 +34,11 @@ type Info struct {
 	Size     int64 // bytes
 	ETag     string
 	Modified time.Time // by the store's clock
+	// Date is the store's clock at the moment of this answer, to the second or
+	// finer: what "now" means to all who share the store, whatever their own
+	// clocks say. Zero where the answer does not say: in a list, and with stores
+	// that send no such thing.
+	Date time.Time
 }
 
 // Condition guards a put. The zero value puts unconditionally.

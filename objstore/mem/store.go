@@ -82,7 +82,9 @@ func (s *Store) Get(ctx context.Context, key string, span objstore.Span) (io.Rea
 	if err != nil {
 		return nil, objstore.Info{}, fmt.Errorf("get %q: %w", key, err)
 	}
-	return io.NopCloser(bytes.NewReader(o.body[from:to])), o.info, nil
+	info := o.info
+	info.Date = s.now()
+	return io.NopCloser(bytes.NewReader(o.body[from:to])), info, nil
 }
 
 // Put stores a copy of body.
@@ -153,5 +155,6 @@ func (s *Store) store(key string, body []byte, c objstore.Condition) (objstore.I
 	sum := sha256.Sum256(body)
 	info := objstore.Info{Key: key, Size: int64(len(body)), ETag: hex.EncodeToString(sum[:16]), Modified: s.now()}
 	s.objects[key] = object{body: body, info: info}
+	info.Date = info.Modified
 	return info, nil
 }

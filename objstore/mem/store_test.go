@@ -45,6 +45,12 @@ func TestModifiedIsReadFromTheClockThatWasGiven(t *testing.T) {
 	if err != nil || !info.Modified.Equal(at) {
 		t.Fatalf("%+v, %v", info, err)
 	}
+	at = at.Add(time.Hour) // Modified stays, Date goes on
+	_, got, err := objstore.ReadAll(t.Context(), s, "k")
+	if err != nil || !got.Modified.Equal(info.Modified) || !got.Date.Equal(at) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	at = info.Modified
 	for listed, err := range s.List(t.Context(), "", "") {
 		if err != nil || !listed.Modified.Equal(at) {
 			t.Fatalf("%+v, %v", listed, err)

@@ -56,6 +56,7 @@ func Conform(t *testing.T, newStore func(t *testing.T) objstore.Store, opts ...O
 		{"an upload of the wrong size stores nothing", testUploadSize},
 		{"a failed upload stores nothing", func(t *testing.T, s objstore.Store) { testUploadFails(t, s, o.Large) }},
 		{"one of many uploaders wins", func(t *testing.T, s objstore.Store) { testUploadRace(t, s, o.Large) }},
+		{"answers tell the store's time", testDate},
 		{"a delete is idempotent", testDelete},
 		{"a list is whole and in byte order", testList},
 		{"a list goes over many pages", testListPages},
@@ -125,7 +126,7 @@ func holds(t *testing.T, s objstore.Store, key string, want []byte, info objstor
 	if !bytes.Equal([]byte(got), want) {
 		t.Errorf("%q holds %d bytes, not the %d that were stored", key, len(got), len(want))
 	}
-	info.Modified = gotInfo.Modified // a store may read its clock twice
+	info.Modified, info.Date = gotInfo.Modified, gotInfo.Date // a store may read its clock twice
 	if diff := cmp.Diff(info, gotInfo); diff != "" {
 		t.Errorf("what get says of %q differs from what put said:\n%s", key, diff)
 	}

@@ -64,7 +64,7 @@ func (s *Store) head(ctx context.Context, key string) (objstore.Info, error) {
 			return fmt.Errorf("%w: no Content-Length or ETag", errAnswer)
 		}
 		info.Size, info.ETag = *out.ContentLength, unquote(out.ETag)
-		info.Modified = answeredAt(out.ResultMetadata)
+		info.Modified, info.Date = answeredAt(out.ResultMetadata), dateOf(out.ResultMetadata)
 		return nil
 	})
 	if err != nil {

@@ -69,6 +69,8 @@ func judge(err error, sent bool) verdict {
 		return verdict{kind: transient} // refused, the body or the clock was not right
 	}
 	switch status := statusOf(err); {
+	case skewed(err):
+		return verdict{kind: transient} // the SDK signs the next request with the store's time
 	case status == http.StatusTooManyRequests:
 		return verdict{kind: throttled}
 	case status == http.StatusServiceUnavailable:
@@ -122,7 +124,7 @@ func translate(err error) error {
 		outcome = objstore.ErrNotFound
 	case code == "AuthorizationHeaderMalformed", code == "PermanentRedirect", code == "IllegalLocationConstraintException", status == http.StatusMovedPermanently:
 		return &fault{ErrRegion, err}
-	case code == "RequestTimeTooSkewed":
+	case code == "RequestTimeTooSkewed", skewed(err):
 		return err // whatever the keys are
 	case code == "XAdminUserNotFound", // of versitygw, with 404
 		status == http.StatusUnauthorized, status == http.StatusForbidden, hasNoKeys(err):

@@ -80,7 +80,7 @@ func (s *Store) open(ctx context.Context, key string, span objstore.Span) (*part
 }
 
 func newPart(key string, span objstore.Span, out *awss3.GetObjectOutput) (*part, error) {
-	p := &part{body: out.Body, info: objstore.Info{Key: key, ETag: unquote(out.ETag), Modified: aws.ToTime(out.LastModified)}}
+	p := &part{body: out.Body, info: objstore.Info{Key: key, ETag: unquote(out.ETag), Modified: aws.ToTime(out.LastModified), Date: dateOf(out.ResultMetadata)}}
 	switch {
 	case p.info.ETag == "":
 		return nil, fmt.Errorf("%w: no ETag", errAnswer)

@@ -54,7 +54,7 @@ func (s *Store) put(ctx context.Context, key string, r io.ReadSeeker, size int64
 			return fmt.Errorf("%w: no ETag", errAnswer)
 		}
 		info.ETag = unquote(out.ETag)
-		info.Modified = answeredAt(out.ResultMetadata)
+		info.Modified, info.Date = answeredAt(out.ResultMetadata), dateOf(out.ResultMetadata)
 		return nil
 	})
 	switch {
@@ -162,10 +162,16 @@ func quote(etag string) *string {
 
 func unquote(etag *string) string { return strings.Trim(aws.ToString(etag), `"`) }
 
-// answeredAt is the store's clock, as its answer tells it.
+// answeredAt is the store's clock, as its answer tells it, or else our own.
 func answeredAt(m middleware.Metadata) time.Time {
-	if t, ok := awsmiddleware.GetServerTime(m); ok {
+	if t := dateOf(m); !t.IsZero() {
 		return t
 	}
 	return time.Now()
+}
+
+// dateOf is the Date of an answer, or zero: nobody's clock stands in for it.
+func dateOf(m middleware.Metadata) time.Time {
+	t, _ := awsmiddleware.GetServerTime(m)
+	return t
 }

@@ -171,7 +171,7 @@ func (s *Store) complete(ctx context.Context, want objstore.Info, id string, par
 		case unquote(out.ETag) == "":
 			return fmt.Errorf("%w: no ETag", errAnswer)
 		}
-		info.ETag, info.Modified = unquote(out.ETag), answeredAt(out.ResultMetadata)
+		info.ETag, info.Modified, info.Date = unquote(out.ETag), answeredAt(out.ResultMetadata), dateOf(out.ResultMetadata)
 		return nil
 	})
 	switch {
