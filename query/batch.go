@@ -84,12 +84,12 @@ func (r *reader) open() error {
 
 // list gives the batches to read.
 func (r *reader) list() ([]dataset.BatchID, error) {
-	if r.o.Batches == nil {
+	if r.o.Batches == nil && r.layer == "" {
 		return catalog.Batches(r.ctx, r.store, r.o.Dataset)
 	}
 	var ids []dataset.BatchID
 	for _, name := range r.o.wantedBatches() {
-		ids = append(ids, dataset.BatchID{Dataset: r.o.Dataset, Batch: name})
+		ids = append(ids, dataset.BatchID{Dataset: r.o.Dataset, Batch: name, Annotator: r.layer})
 	}
 	return ids, nil
 }
@@ -119,6 +119,9 @@ func (r *reader) exists() error {
 		if b.head.Foreign && r.o.Live {
 			return fmt.Errorf("batch %s: %w: another tool's files lie there, and a merge has to adopt them", b.id, dataset.ErrNotMerged)
 		}
+		if r.layer != "" && b.head.Foreign {
+			return fmt.Errorf("layer %s: %w: another tool's files lie there, and a merge has to adopt them", b.id, dataset.ErrNotMerged)
+		}
 		known := b.head.Exists() && !b.head.Record.Deleted
 		merged = merged || known
 		if known || len(b.chunks) > 0 {
@@ -128,6 +131,9 @@ func (r *reader) exists() error {
 		}
 	}
 	r.batches = there
+	if r.layer != "" {
+		return nil // a batch without annotations is one that nobody has annotated
+	}
 	if r.o.Batches == nil && len(there) > 0 {
 		return nil // what else there is holds nothing that this read asks for
 	}

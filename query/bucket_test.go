@@ -147,7 +147,7 @@ func rowsOf(c catalog.Chunk, body []byte) []newRow {
 			return out
 		}
 		row := l.Row
-		if l.Reject != "" || strings.Contains(string(l.Raw), `"_batch"`) || strings.Contains(string(l.Raw), `"_silt_`) {
+		if l.Reject != "" || c.Batch.Annotator == "" && strings.Contains(string(l.Raw), `"_batch"`) || strings.Contains(string(l.Raw), `"_silt_`) {
 			continue
 		}
 		row.Raw = bytes.Clone(row.Raw)

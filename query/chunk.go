@@ -29,7 +29,7 @@ func chunkRows(in io.Reader, c catalog.Chunk, rejected func(Rejected)) iter.Seq2
 				yield(dataset.Row{}, err)
 				return
 			}
-			row, reason := rowOf(key, line)
+			row, reason := rowOf(key, line, c.Batch.Annotator != "")
 			if reason != "" {
 				if rejected != nil {
 					rejected(Rejected{Key: key, Line: line.Number, Reason: reason})
@@ -43,12 +43,13 @@ func chunkRows(in io.Reader, c catalog.Chunk, rejected func(Rejected)) iter.Seq2
 	}
 }
 
-// rowOf gives the row of a line, with an id, or the reason why it is none.
-func rowOf(key string, line block.Line) (dataset.Row, string) {
+// rowOf gives the row of a line, with an id, or the reason why it is none. The
+// rows of layers have a _batch.
+func rowOf(key string, line block.Line, layer bool) (dataset.Row, string) {
 	if line.Reject != "" {
 		return dataset.Row{}, line.Reject
 	}
-	if name := reserved(line.Row); name != "" {
+	if name := reserved(line.Row, layer); name != "" {
 		return dataset.Row{}, fmt.Sprintf("the name %q is reserved", name)
 	}
 	row := line.Row
@@ -62,7 +63,7 @@ func rowOf(key string, line block.Line) (dataset.Row, string) {
 }
 
 // reserved is the first name of a row that only siltstone may write, or "".
-func reserved(r dataset.Row) string {
+func reserved(r dataset.Row, layer bool) string {
 	// A name with an underscore first is written with one or with an escape;
 	// without such bytes there is nothing to look for.
 	if !bytes.Contains(r.Raw, []byte(`"_b`)) && !bytes.Contains(r.Raw, []byte(`"_s`)) &&
@@ -70,7 +71,7 @@ func reserved(r dataset.Row) string {
 		return ""
 	}
 	for name := range r.Fields() {
-		if name == dataset.BatchColumn || strings.HasPrefix(name, dataset.ReservedPrefix) {
+		if name == dataset.BatchColumn && !layer || strings.HasPrefix(name, dataset.ReservedPrefix) {
 			return name
 		}
 	}

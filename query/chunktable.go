@@ -134,7 +134,7 @@ func (q *ask) scanChunk(ctx context.Context, c catalog.Chunk, found func(liveEnt
 		case err != nil:
 			return err
 		}
-		if row, reject := rowOf(key, l); reject == "" {
+		if row, reject := rowOf(key, l, c.Batch.Annotator != ""); reject == "" {
 			found(liveEntry{id: row.ID, created: row.CreatedAt, chunk: &c, at: l.Offset, size: int32(len(l.Raw)), line: int32(l.Number)})
 		}
 	}
@@ -199,7 +199,7 @@ func (q *ask) liveRow(ctx context.Context, e liveEntry) (dataset.Row, error) {
 		return dataset.Row{}, err
 	}
 	l.Number = int(e.line)
-	row, reject := rowOf(e.chunk.Key(), l)
+	row, reject := rowOf(e.chunk.Key(), l, e.chunk.Batch.Annotator != "")
 	if err == io.EOF || reject != "" || row.ID != e.id {
 		return dataset.Row{}, fmt.Errorf("%w: line %d is not what it was (%s)", ErrDamaged, e.line, reject)
 	}

@@ -35,6 +35,18 @@ type Options struct {
 	Live    bool    // add rows that are not merged yet
 	At      *Moment // read merged rows as they were then; not with Live
 	Limit   int64   // most rows to give; 0: all
+
+	// Annotators lays their layers beside the rows: the fields of an annotation
+	// become columns named A.field, its metadata A._metadata where Columns has
+	// it. A row that nobody has annotated stays as it is. Annotations that are
+	// not merged yet are added with Live, as rows are.
+	Annotators []string
+	// Missing, if not empty, gives only the rows that this annotator has not
+	// annotated; annotations that are not merged yet count.
+	Missing string
+	// Where, if not nil, gives only the rows of which it is true.
+	Where *dataset.Filter
+
 	After   *Cursor // give only rows behind it
 	WorkDir string  // for spill files; the system's temporary folder when empty
 
@@ -47,6 +59,9 @@ type Options struct {
 	// Rejected, if set, is told of the lines of live chunks that are no rows
 	// and are left out, as a merge leaves them out.
 	Rejected func(Rejected)
+	// Unknown, if set, is told after the last row which columns of Where no row
+	// had.
+	Unknown func(columns []string)
 }
 
 // Opened sums up the snapshots that a read starts from.
@@ -86,6 +101,15 @@ func Limit(n int64) Option { return func(o *Options) { o.Limit = n } }
 // After starts a read behind the row of that id and batch.
 func After(c Cursor) Option { return func(o *Options) { o.After = &c } }
 
+// Annotators lays the layers of these annotators beside the rows.
+func Annotators(names ...string) Option { return func(o *Options) { o.Annotators = names } }
+
+// Missing gives only the rows that an annotator has not annotated.
+func Missing(annotator string) Option { return func(o *Options) { o.Missing = annotator } }
+
+// Where gives only the rows of which a filter is true.
+func Where(f *dataset.Filter) Option { return func(o *Options) { o.Where = f } }
+
 // check refuses options that break a rule, before any I/O.
 func (o Options) check() error {
 	if err := dataset.CheckDataset(o.Dataset); err != nil {
@@ -93,6 +117,16 @@ func (o Options) check() error {
 	}
 	for _, b := range o.Batches {
 		if err := dataset.CheckBatch(b); err != nil {
+			return err
+		}
+	}
+	for _, a := range o.Annotators {
+		if err := dataset.CheckAnnotator(a); err != nil {
+			return err
+		}
+	}
+	if o.Missing != "" {
+		if err := dataset.CheckAnnotator(o.Missing); err != nil {
 			return err
 		}
 	}
@@ -105,6 +139,8 @@ func (o Options) check() error {
 			return fmt.Errorf("%w: live rows are those of now; leave them out to read the past", ErrMoment)
 		case o.At.Generation < 0 || (o.At.Generation > 0) != o.At.Time.IsZero():
 			return fmt.Errorf("%w: it takes a generation or a time", ErrMoment)
+		case o.At.Generation > 0 && len(o.Annotators) > 0:
+			return fmt.Errorf("%w: a generation counts the merges of a batch, and its layers have their own; give a time to read both", ErrMoment)
 		}
 	}
 	return nil

@@ -94,7 +94,7 @@ func told(name string) bool {
 // another tool may have a member of that name, or of another that it is told here,
 // which would make two of them; it goes.
 func appendWithBatch(dst []byte, row Row) []byte {
-	if reserved(row.Row) != "" {
+	if reserved(row.Row, false) != "" {
 		dst = append(dst, '{')
 		for name, value := range row.Fields() {
 			if !told(name) {

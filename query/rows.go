@@ -27,77 +27,94 @@ var ErrDamaged = catalog.ErrDamaged
 // does so after the sequence has ended.
 func Rows(ctx context.Context, s objstore.Store, o Options) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		if err := o.check(); err != nil {
-			yield(Row{}, err)
-			return
-		}
-		var cut *Projection
-		if o.Columns != nil {
-			var err error
-			if cut, err = NewProjection(o.Columns); err != nil {
-				yield(Row{}, err)
-				return
-			}
-		}
-		if o.WorkDir == "" {
-			o.WorkDir = os.TempDir()
-		}
-		r := &reader{ctx: ctx, store: s, o: o, last: o.after()}
-		defer r.close()
-		if err := r.open(); err != nil {
-			yield(Row{}, err)
-			return
-		}
-		err := r.merge(func(row Row) bool {
-			if cut != nil {
-				row.Raw = cut.Append(nil, row)
-			} else {
-				row.Raw = bytes.Clone(row.Raw)
-			}
-			return yield(row, nil)
-		})
-		if err != nil {
+		if err := rows(ctx, s, o, func(r Row) bool { return yield(r, nil) }); err != nil {
 			yield(Row{}, err)
 		}
 	}
 }
 
-// reader is one range over Rows.
+func rows(ctx context.Context, s objstore.Store, o Options, yield func(Row) bool) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	var cut *Projection
+	if o.Columns != nil {
+		var err error
+		if cut, err = NewProjection(o.Columns); err != nil {
+			return err
+		}
+	}
+	if o.WorkDir == "" {
+		o.WorkDir = os.TempDir()
+	}
+	r := &reader{ctx: ctx, store: s, o: o, last: o.after()}
+	defer r.close()
+	if err := r.open(); err != nil {
+		return err
+	}
+	j, err := r.joined()
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	for given := int64(0); o.Limit == 0 || given < o.Limit; given++ {
+		row, err := j.next()
+		if err == io.EOF {
+			if j.where != nil && o.Unknown != nil {
+				o.Unknown(j.where.unknown())
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if cut != nil {
+			row.Raw = cut.Append(nil, row)
+		} else {
+			row.Raw = bytes.Clone(row.Raw)
+		}
+		if !yield(row) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// reader is one range over the rows of batches, or over the annotations of a
+// layer.
 type reader struct {
 	ctx     context.Context // the reader lives within the call that has it
 	store   objstore.Store
 	o       Options
+	layer   string // the annotator; empty for the rows themselves
 	batches []*batch
 	sources sourceHeap
 	arrived []source // to be pushed when the heap is in order again
 	loads   []*load  // by the number that live rows carry
 	last    Cursor   // of the row given last
+	given   bool     // the source on top is at the row given last
 	opened  int      // blocks open at the moment
 }
 
-// merge gives the rows of all sources in order until yield says no.
-func (r *reader) merge(yield func(Row) bool) error {
-	var given int64
+// next gives the next row of all sources in order, and io.EOF after the last.
+// It is valid until the next call.
+func (r *reader) next() (Row, error) {
 	for len(r.sources) > 0 {
 		if err := r.ctx.Err(); err != nil {
-			return context.Cause(r.ctx)
+			return Row{}, context.Cause(r.ctx)
 		}
 		top := r.sources[0]
-		if p := top.at(); p.ready && p.Compare(r.last) > 0 && !(p.load != nil && p.load.dead) {
-			if !yield(Row{Batch: p.Batch, Live: p.load != nil, Row: p.row}) {
-				return nil
-			}
-			r.last = p.Cursor
-			if given++; given == r.o.Limit {
-				return nil
-			}
+		if p := top.at(); !r.given && p.ready && p.Compare(r.last) > 0 && !(p.load != nil && p.load.dead) {
+			r.last, r.given = p.Cursor, true
+			return Row{Batch: p.Batch, Live: p.load != nil, Row: p.row}, nil
 		}
+		r.given = false
 		switch err := top.advance(); {
 		case err == io.EOF:
 			heap.Pop(&r.sources)
 			top.close()
 		case err != nil:
-			return err
+			return Row{}, err
 		default:
 			heap.Fix(&r.sources, 0)
 		}
@@ -106,7 +123,7 @@ func (r *reader) merge(yield func(Row) bool) error {
 		}
 		r.arrived = nil
 	}
-	return nil
+	return Row{}, io.EOF
 }
 
 func (r *reader) close() {

@@ -1,0 +1,217 @@
+package query
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/dataset"
+)
+
+// stream gives rows in (id, batch) order or in the reverse of it, each valid
+// until the next one, and io.EOF after the last.
+type stream interface {
+	next() (Row, error)
+}
+
+// layer is a layer that is read beside the rows, in their order.
+type layer struct {
+	name string
+	in   stream
+	row  Row
+	here bool // row is one that the rows have not come to
+	done bool
+}
+
+// seek gives the annotation of a row, nil where there is none. Annotations of
+// rows that are not there are passed.
+func (l *layer) seek(c Cursor, down bool) ([]byte, error) {
+	for !l.done {
+		if !l.here {
+			row, err := l.in.next()
+			if err == io.EOF {
+				l.done = true
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			l.row, l.here = row, true
+		}
+		switch d := ordered(Cursor{l.row.ID, l.row.Batch}, c, down); {
+		case d == 0:
+			return l.row.Raw, nil
+		case d > 0:
+			return nil, nil
+		}
+		l.here = false
+	}
+	return nil, nil
+}
+
+// join lays layers beside rows, and leaves out rows that a filter does not take.
+// Both sides come in one order, so it holds one row of each.
+type join struct {
+	base    stream
+	layers  []*layer
+	down    bool
+	show    []int // the layers that are shown, as indexes into layers
+	missing int   // the layer that must have nothing of a row, or -1
+	meta    bool  // show metadata as well
+	where   *matcher
+	closers []*reader
+
+	notes [][]byte // of the row at hand, by layer
+	line  []byte
+}
+
+// next gives the next row, with what is shown of its layers.
+func (j *join) next() (Row, error) {
+	for {
+		row, err := j.scan()
+		if err != nil || row.Raw != nil {
+			return row, err
+		}
+	}
+}
+
+// scan looks at the next row. One that is left out has no Raw.
+func (j *join) scan() (Row, error) {
+	row, err := j.base.next()
+	if err != nil || len(j.layers) == 0 && j.where == nil {
+		return row, err
+	}
+	left := Row{Batch: row.Batch, Row: dataset.Row{ID: row.ID}}
+	for i, l := range j.layers {
+		if j.notes[i], err = l.seek(Cursor{row.ID, row.Batch}, j.down); err != nil {
+			return Row{}, err
+		}
+		if i == j.missing && j.notes[i] != nil {
+			return left, nil
+		}
+	}
+	if j.where != nil {
+		if ok, err := j.where.takes(row, j.notes); err != nil || !ok {
+			return left, err
+		}
+	}
+	if len(j.show) == 0 {
+		return row, nil
+	}
+	j.line = append(j.line[:0], row.Raw...)
+	for _, i := range j.show {
+		if j.line, err = appendNote(j.line, row, j.layers[i].name, j.notes[i], j.meta); err != nil {
+			return Row{}, err
+		}
+	}
+	row.Raw = j.line
+	return row, nil
+}
+
+func (j *join) close() {
+	for _, r := range j.closers {
+		r.close()
+	}
+}
+
+// newJoin sets up what o asks for beside the rows. open gives a layer in their
+// order.
+func newJoin(base stream, o Options, annotators func() ([]string, error), open func(annotator string, live bool) (stream, error)) (*join, error) {
+	j := &join{base: base, missing: -1, meta: wantsMetadata(o.Columns)}
+	dotted := map[string]bool{} // names of the filter that may be those of fields
+	names := slices.Clone(o.Annotators)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for i := range names {
+		j.show = append(j.show, i)
+	}
+	if len(names) > 0 || o.Where != nil && mayUseLayers(o.Where) {
+		known, err := annotators()
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range names {
+			if !slices.Contains(known, a) {
+				return nil, &NotFoundError{What: "annotator", Name: a, Nearest: Nearest(a, known)}
+			}
+		}
+		if o.Where != nil {
+			for _, c := range o.Where.Columns() {
+				dotted[c.String()] = dotted[c.String()] || c.Layer == ""
+			}
+			if o.Where, err = o.Where.Resolve(known, func(string) bool { return false }); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if o.Where != nil {
+		for _, c := range o.Where.Columns() {
+			if c.Layer != "" && !slices.Contains(names, c.Layer) {
+				names = append(names, c.Layer)
+			}
+		}
+	}
+	for _, a := range names {
+		if err := j.add(a, o.Live, open); err != nil {
+			return nil, err
+		}
+	}
+	if o.Missing != "" {
+		j.missing = len(j.layers)
+		if err := j.add(o.Missing, true, open); err != nil {
+			return nil, err
+		}
+	}
+	j.notes = make([][]byte, len(j.layers))
+	if o.Where != nil {
+		var err error
+		if j.where, err = newMatcher(o.Where, names, dotted); err != nil {
+			return nil, err
+		}
+	}
+	return j, nil
+}
+
+func (j *join) add(annotator string, live bool, open func(string, bool) (stream, error)) error {
+	in, err := open(annotator, live)
+	if err != nil {
+		return err
+	}
+	j.layers = append(j.layers, &layer{name: annotator, in: in})
+	return nil
+}
+
+// joined lays beside the rows of a reader what its options ask for.
+func (r *reader) joined() (*join, error) {
+	var opened []*reader
+	names := make([]string, len(r.batches))
+	for i, b := range r.batches {
+		names[i] = b.id.Batch
+	}
+	j, err := newJoin(r, r.o,
+		func() ([]string, error) { return catalog.Annotators(r.ctx, r.store, r.o.Dataset) },
+		func(a string, live bool) (stream, error) {
+			o := Options{
+				Dataset: r.o.Dataset, Batches: names, Live: live, WorkDir: r.o.WorkDir, Parallel: r.o.Parallel,
+				At: r.o.At, Rejected: r.o.Rejected,
+			}
+			if live {
+				o.At = nil
+			}
+			l := &reader{ctx: r.ctx, store: r.store, o: o, layer: a, last: r.last}
+			opened = append(opened, l)
+			if err := l.open(); err != nil {
+				return nil, fmt.Errorf("layer %s: %w", a, err)
+			}
+			return l, nil
+		})
+	if err != nil {
+		for _, l := range opened {
+			l.close()
+		}
+		return nil, err
+	}
+	j.closers = opened
+	return j, nil
+}
