@@ -40,12 +40,12 @@ func Probe(ctx context.Context, s Store, prefix string) error {
 	body, info, err := ReadAll(ctx, s, key)
 	switch {
 	case err != nil:
-		return fmt.Errorf("probe the store: %w", err)
+		return fmt.Errorf("probe the store: read (needs s3:GetObject): %w", err)
 	case string(body) != "second" || info.ETag != second:
 		return fmt.Errorf("%w: after a refused overwrite the object holds %q", ErrNoConditions, body)
 	}
 	if err := s.Delete(ctx, key); err != nil {
-		return fmt.Errorf("probe the store: %w", err)
+		return fmt.Errorf("probe the store: delete (needs s3:DeleteObject): %w", err)
 	}
 	_, err = put("third", IfAbsent())
 	return outcome("create after a delete", err, nil)
@@ -59,5 +59,5 @@ func outcome(what string, got, want error) error {
 	case got == nil, errors.Is(got, ErrLost), errors.Is(got, ErrNotFound):
 		return fmt.Errorf("%w: %s: got %v, want %v", ErrNoConditions, what, got, want)
 	}
-	return fmt.Errorf("probe the store: %s: %w", what, got)
+	return fmt.Errorf("probe the store: %s (needs s3:PutObject): %w", what, got)
 }
