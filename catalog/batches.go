@@ -46,20 +46,31 @@ func AllBatches(ctx context.Context, s objstore.Store, d string) ([]dataset.Batc
 		return nil, err
 	}
 	for _, a := range annotators {
-		seen := map[string]bool{}
-		of := dataset.BatchID{Dataset: d, Batch: "b", Annotator: a}
-		for _, dir := range []string{of.Dir(), of.LiveDir()} { // merged; live
-			bs, err := names(ctx, s, strings.TrimSuffix(dir, "b/"), dataset.CheckBatch)
-			if err != nil {
-				return nil, fmt.Errorf("list batches of layer %s of %s: %w", a, d, err)
-			}
-			for _, b := range bs {
-				seen[b] = true
-			}
+		of, err := LayerBatches(ctx, s, d, a)
+		if err != nil {
+			return nil, err
 		}
-		for _, b := range slices.Sorted(maps.Keys(seen)) {
-			ids = append(ids, dataset.BatchID{Dataset: d, Batch: b, Annotator: a})
+		ids = append(ids, of...)
+	}
+	return ids, nil
+}
+
+// LayerBatches lists the batches of which a layer has anything, merged or not.
+func LayerBatches(ctx context.Context, s objstore.Store, d, annotator string) ([]dataset.BatchID, error) {
+	seen := map[string]bool{}
+	of := dataset.BatchID{Dataset: d, Batch: "b", Annotator: annotator}
+	for _, dir := range []string{of.Dir(), of.LiveDir()} { // merged; live
+		bs, err := names(ctx, s, strings.TrimSuffix(dir, "b/"), dataset.CheckBatch)
+		if err != nil {
+			return nil, fmt.Errorf("list batches of layer %s of %s: %w", annotator, d, err)
 		}
+		for _, b := range bs {
+			seen[b] = true
+		}
+	}
+	var ids []dataset.BatchID
+	for _, b := range slices.Sorted(maps.Keys(seen)) {
+		ids = append(ids, dataset.BatchID{Dataset: d, Batch: b, Annotator: annotator})
 	}
 	return ids, nil
 }

@@ -54,6 +54,14 @@ func (r Ranges) String() string {
 	return b.String()
 }
 
+// Last is the greatest number of the set, or -1.
+func (r Ranges) Last() int {
+	if len(r.spans) == 0 {
+		return -1
+	}
+	return r.spans[len(r.spans)-1].hi
+}
+
 // Has reports whether n is in the set.
 func (r Ranges) Has(n int) bool {
 	_, ok := r.find(n)

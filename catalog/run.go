@@ -128,6 +128,31 @@ func PutRun(ctx context.Context, s objstore.Store, m RunManifest) error {
 	return nil
 }
 
+// FailRun closes the run of a writer that is gone, unless it is closed.
+func FailRun(ctx context.Context, s objstore.Store, b dataset.BatchID, r dataset.Run) error {
+	for {
+		raw, info, err := objstore.ReadAll(ctx, s, b.RunKey(r))
+		if err != nil {
+			return fmt.Errorf("read run manifest %s: %w", b.RunKey(r), err)
+		}
+		m, err := parseRun(raw, b, r)
+		if err != nil {
+			return fmt.Errorf("run manifest %s: %w", b.RunKey(r), err)
+		}
+		if m.State != RunOpen {
+			return nil
+		}
+		m.State = RunFailed
+		if raw, err = json.Marshal(m); err != nil {
+			return fmt.Errorf("encode run manifest: %w", err)
+		}
+		_, err = s.Put(ctx, b.RunKey(r), raw, objstore.IfMatch(info.ETag))
+		if err == nil || !errors.Is(err, objstore.ErrLost) && !errors.Is(err, objstore.ErrUnknown) {
+			return err
+		}
+	}
+}
+
 // RunVersion is the version of run manifests that this code writes.
 const RunVersion = 1
 

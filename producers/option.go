@@ -40,6 +40,7 @@ type options struct {
 	now           func() time.Time
 	random        io.Reader
 	onStored      func(ids []string)
+	annotate      annotateOptions
 }
 
 // DeduplicateOn says on which columns the rows of the batch are duplicates of

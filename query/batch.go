@@ -55,13 +55,10 @@ func (r *reader) open() error {
 	if err := r.exists(); err != nil {
 		return err
 	}
-	if r.o.Opened != nil {
-		sum := Opened{Batches: len(r.batches), Absent: absent}
-		for _, b := range r.batches {
-			sum.Rows += b.head.Record.Rows
-			sum.Chunks += len(b.chunks)
-		}
-		r.o.Opened(sum)
+	r.sum = Opened{Batches: len(r.batches), Absent: absent}
+	for _, b := range r.batches {
+		r.sum.Rows += b.head.Record.Rows
+		r.sum.Chunks += len(b.chunks)
 	}
 	if err := r.loadLive(r.batches); err != nil {
 		return err

@@ -62,6 +62,8 @@ type join struct {
 	where   *matcher
 	closers []*reader
 
+	annotated int64 // see Opened
+
 	notes [][]byte // of the row at hand, by layer
 	line  []byte
 }
@@ -213,5 +215,8 @@ func (r *reader) joined() (*join, error) {
 		return nil, err
 	}
 	j.closers = opened
+	if j.missing >= 0 {
+		j.annotated = opened[j.missing].sum.Rows
+	}
 	return j, nil
 }

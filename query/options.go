@@ -69,6 +69,8 @@ type Opened struct {
 	Batches int
 	Rows    int64 // merged rows; After and Limit are not applied
 	Chunks  int   // live chunks that are going to be read
+	// Annotated is how many merged annotations the layer of Missing has.
+	Annotated int64
 	// Absent are the batches that had no commit record yet at the moment that
 	// is read: they give no rows.
 	Absent []string

@@ -57,6 +57,10 @@ func rows(ctx context.Context, s objstore.Store, o Options, yield func(Row) bool
 		return err
 	}
 	defer j.close()
+	if o.Opened != nil {
+		r.sum.Annotated = j.annotated
+		o.Opened(r.sum)
+	}
 	for given := int64(0); o.Limit == 0 || given < o.Limit; given++ {
 		row, err := j.next()
 		if err == io.EOF {
@@ -92,8 +96,9 @@ type reader struct {
 	arrived []source // to be pushed when the heap is in order again
 	loads   []*load  // by the number that live rows carry
 	last    Cursor   // of the row given last
-	given   bool     // the source on top is at the row given last
-	opened  int      // blocks open at the moment
+	sum     Opened
+	given   bool // the source on top is at the row given last
+	opened  int  // blocks open at the moment
 }
 
 // next gives the next row of all sources in order, and io.EOF after the last.
