@@ -1,4 +1,4 @@
-// Package siltstone creates and exports text-heavy datasets on S3.
+// Package siltstone creates, annotates and exports text-heavy datasets on S3.
 //
 // Writers store rows as small chunks; events make mergers turn chunks into
 // id-sorted blocks; Export gives rows back byte for byte:
@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/nats/bus"
 	"github.com/siltstone-data/siltstone/objstore"
 	"github.com/siltstone-data/siltstone/objstore/s3"
@@ -89,8 +90,8 @@ func (t *Tool) Close() {
 }
 
 // Writer starts a run that writes rows to a batch.
-func (t *Tool) Writer(ctx context.Context, dataset, batch string, opts ...producers.Option) (*producers.Writer, error) {
-	return producers.Open(ctx, t.store, t.announce, t.log, dataset, batch, opts...)
+func (t *Tool) Writer(ctx context.Context, ds, batch string, opts ...producers.Option) (*producers.Writer, error) {
+	return producers.Open(ctx, t.store, t.announce, t.log, ds, batch, opts...)
 }
 
 // WriteAll writes a sequence of rows as one run. After an error of the sequence
@@ -113,6 +114,13 @@ func (t *Tool) WriteAll(ctx context.Context, dataset, batch string, rows iter.Se
 		}
 	}
 	return w.Close(ctx)
+}
+
+// Annotate runs fn over the merged rows that an annotator has not annotated, and
+// stores what it gives as a layer; see producers.Annotate.
+func (t *Tool) Annotate(ctx context.Context, ds, annotator string, fn func(context.Context, dataset.Row) (dataset.Annotation, error), opts ...producers.Option) (producers.AnnotateResult, error) {
+	return producers.Annotate(ctx, t.store, t.announce, NewLocker(t.store, t.log), t.log, ds, annotator,
+		func(ctx context.Context, r query.Row) (dataset.Annotation, error) { return fn(ctx, r.Row) }, opts...)
 }
 
 // Export gives the merged rows of a dataset in (id, batch) order, at constant

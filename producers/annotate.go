@@ -259,6 +259,9 @@ func (a *annotating) rows(ctx context.Context, batches []string) error {
 // take counts an outcome, and stores an annotation. What was done when the lease
 // was lost is tried to be stored as well.
 func (a *annotating) take(ctx context.Context, out outcome) error {
+	if errors.Is(out.err, ErrGiveUp) {
+		return out.err
+	}
 	row := dataset.Row{}
 	data, meta, err := out.encode()
 	if err == nil {

@@ -163,7 +163,7 @@ func (w *workers) call(row query.Row) (out outcome, ok bool) {
 			return out, true
 		case w.calls.Err() != nil:
 			return outcome{}, false
-		case try == w.opt.retry:
+		case try == w.opt.retry || errors.Is(out.err, ErrGiveUp):
 			return out, true
 		}
 		if sleep(w.calls, pause) != nil {

@@ -41,6 +41,7 @@ type cli struct {
 
 	Up       upCmd       `cmd:"" help:"Run everything in one process: NATS, S3, merger and consumers."`
 	Put      putCmd      `cmd:"" help:"Store rows of files or stdin in a batch."`
+	Annotate annotateCmd `cmd:"" help:"Run a command over the rows that have no annotation of a name, and store what it says."`
 	Export   exportCmd   `cmd:"" help:"Write the rows of a dataset in id order."`
 	Ls       lsCmd       `cmd:"" help:"List datasets, or the batches of one."`
 	Describe describeCmd `cmd:"" help:"Show what is known of a dataset: batches, runs, deduplication."`

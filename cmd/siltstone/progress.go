@@ -11,6 +11,7 @@ import (
 // progress shows how far long work is. It is safe for concurrent use.
 type progress interface {
 	Add(n int64)
+	Say(label string)
 	Done()
 }
 
@@ -33,13 +34,15 @@ func (a *app) progress(label string, total int64) progress {
 
 type bar struct{ b *progressbar.ProgressBar }
 
-func (b bar) Add(n int64) { _ = b.b.Add64(n) }
-func (b bar) Done()       { _ = b.b.Finish() }
+func (b bar) Add(n int64)  { _ = b.b.Add64(n) }
+func (b bar) Say(s string) { b.b.Describe(s) }
+func (b bar) Done()        { _ = b.b.Finish() }
 
 type noProgress struct{}
 
-func (noProgress) Add(int64) {}
-func (noProgress) Done()     {}
+func (noProgress) Add(int64)  {}
+func (noProgress) Say(string) {}
+func (noProgress) Done()      {}
 
 // phases shows work that has several phases, a bar for each.
 type phases struct {
