@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,6 +47,11 @@ type Options struct {
 	Missing string
 	// Where, if not nil, gives only the rows of which it is true.
 	Where *dataset.Filter
+
+	// Sort, if not empty, gives the rows in the order of these columns instead.
+	// Not with After. All rows are read before the first is given; they are sorted
+	// in bounded memory, and on disk in WorkDir.
+	Sort []SortBy
 
 	After   *Cursor // give only rows behind it
 	WorkDir string  // for spill files; the system's temporary folder when empty
@@ -131,6 +137,9 @@ func (o Options) check() error {
 		if err := dataset.CheckAnnotator(o.Missing); err != nil {
 			return err
 		}
+	}
+	if len(o.Sort) > 0 && o.After != nil {
+		return errors.New("a place to start after is one in the order of ids; leave it or the sort out")
 	}
 	if o.Limit < 0 {
 		return fmt.Errorf("limit %d: it must not be negative", o.Limit)

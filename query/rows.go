@@ -61,8 +61,17 @@ func rows(ctx context.Context, s objstore.Store, o Options, yield func(Row) bool
 		r.sum.Annotated = j.annotated
 		o.Opened(r.sum)
 	}
+	var in stream = j
+	if len(o.Sort) > 0 {
+		s, err := sortRows(j, o)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		in = s
+	}
 	for given := int64(0); o.Limit == 0 || given < o.Limit; given++ {
-		row, err := j.next()
+		row, err := in.next()
 		if err == io.EOF {
 			if j.where != nil && o.Unknown != nil {
 				o.Unknown(j.where.unknown())

@@ -43,6 +43,18 @@ func main() {
 	mb := flag.Int("mb", 2000, "size of the large files")
 	dir := flag.String("dir", "", "where to work; five times as much as a large file (a folder of its own in the system's when empty)")
 	flag.Parse()
+	if flag.Arg(0) == "make" { // in a process of its own: a child's peak begins with what its parent has
+		var f file
+		if _, err := fmt.Sscan(flag.Arg(2), &f.mb, &f.group); err != nil {
+			fmt.Fprintln(os.Stderr, "convert:", err)
+			os.Exit(2)
+		}
+		if err := f.write(context.Background(), flag.Arg(1)); err != nil {
+			fmt.Fprintln(os.Stderr, "convert:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(context.Background(), *siltstone, *dir, *mb); err != nil {
 		fmt.Fprintln(os.Stderr, "convert:", err)
 		os.Exit(1)
@@ -80,9 +92,12 @@ func (f file) measure(ctx context.Context, siltstone, dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "merged.parquet")
-	rows, err := f.write(ctx, path)
+	self, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if out, err := exec.CommandContext(ctx, self, "make", path, fmt.Sprint(f.mb, f.group)).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -112,23 +127,24 @@ func (f file) measure(ctx context.Context, siltstone, dir string) (err error) {
 	if !ok {
 		return errors.New("this system does not tell what a process used")
 	}
-	fmt.Printf("| %s | %d | %d | %.1f | %.1f | %d |\n", f.name, size>>20, rows,
+	fmt.Printf("| %s | %d | %d | %.1f | %.1f | %d |\n", f.name, size>>20, f.rows(),
 		(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), wall.Seconds(), usage.Maxrss>>10)
 	return nil
 }
 
+func (f file) rows() int { return f.mb << 20 / rowBytes }
+
 // write makes the file with DuckDB.
-func (f file) write(ctx context.Context, path string) (rows int, err error) {
+func (f file) write(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("duckdb", "")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	rows = f.mb << 20 / rowBytes
 	_, err = db.ExecContext(ctx, fmt.Sprintf(`COPY (SELECT printf('row-%%09d', i) AS id, 'en' AS lang, i * 0.5 AS score, i AS n,
 		array_to_string(list_transform(range(54), j -> md5((i * 1000 + j)::VARCHAR)), ' ') AS text
-		FROM range(%d) r(i)) TO '%s' (FORMAT parquet, ROW_GROUP_SIZE %d)`, rows, path, f.group))
-	return rows, err
+		FROM range(%d) r(i)) TO '%s' (FORMAT parquet, ROW_GROUP_SIZE %d)`, f.rows(), path, f.group))
+	return err
 }
 
 func upload(ctx context.Context, endpoint, path string, log *slog.Logger) (int64, error) {
