@@ -55,11 +55,12 @@ func AllBatches(ctx context.Context, s objstore.Store, d string) ([]dataset.Batc
 	return ids, nil
 }
 
-// LayerBatches lists the batches of which a layer has anything, merged or not.
+// LayerBatches lists the batches that an annotator has written to, merged or not.
 func LayerBatches(ctx context.Context, s objstore.Store, d, annotator string) ([]dataset.BatchID, error) {
 	seen := map[string]bool{}
 	of := dataset.BatchID{Dataset: d, Batch: "b", Annotator: annotator}
-	for _, dir := range []string{of.Dir(), of.LiveDir()} { // merged; live
+	// Live first: what a merge takes away there in between is in the other then.
+	for _, dir := range []string{of.LiveDir(), of.Dir()} {
 		bs, err := names(ctx, s, strings.TrimSuffix(dir, "b/"), dataset.CheckBatch)
 		if err != nil {
 			return nil, fmt.Errorf("list batches of layer %s of %s: %w", annotator, d, err)
@@ -73,6 +74,22 @@ func LayerBatches(ctx context.Context, s objstore.Store, d, annotator string) ([
 		ids = append(ids, dataset.BatchID{Dataset: d, Batch: b, Annotator: annotator})
 	}
 	return ids, nil
+}
+
+// OlderChunks lists the live chunks of a layer that an older tool has written,
+// with rows of many batches, and that are not split yet.
+func OlderChunks(ctx context.Context, s objstore.Store, d, annotator string) ([]objstore.Info, error) {
+	prefix := dataset.OldChunkDir(d, annotator) + "chunk_"
+	var out []objstore.Info
+	for info, err := range s.List(objstore.ExpectFew(ctx), prefix, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", prefix, err)
+		}
+		if k := dataset.ParseKey(info.Key); k.Kind == dataset.KindOldChunk && info.Size > 0 {
+			out = append(out, info)
+		}
+	}
+	return out, nil
 }
 
 // Annotators lists who has a layer of a dataset.

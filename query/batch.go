@@ -113,11 +113,8 @@ func (r *reader) exists() error {
 	var there, unsure []*batch
 	merged, waits := false, false
 	for _, b := range r.batches {
-		if b.head.Foreign && r.o.Live {
-			return fmt.Errorf("batch %s: %w: another tool's files lie there, and a merge has to adopt them", b.id, dataset.ErrNotMerged)
-		}
-		if r.layer != "" && b.head.Foreign {
-			return fmt.Errorf("layer %s: %w: another tool's files lie there, and a merge has to adopt them", b.id, dataset.ErrNotMerged)
+		if b.head.Foreign && (r.o.Live || r.layer != "") {
+			return adopt(b.id)
 		}
 		known := b.head.Exists() && !b.head.Record.Deleted
 		merged = merged || known
@@ -160,6 +157,10 @@ func (r *reader) exists() error {
 		return fmt.Errorf("dataset %q: %w", r.o.Dataset, dataset.ErrNotMerged)
 	}
 	return nil
+}
+
+func adopt(b dataset.BatchID) error {
+	return fmt.Errorf("batch %s: %w: another tool's files lie there, and a merge has to adopt them", b, dataset.ErrNotMerged)
 }
 
 // written reports whether a batch without a record has a chunk or a run, and

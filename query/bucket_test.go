@@ -97,9 +97,11 @@ func (b *bucket) merged(batch string, lines ...string) {
 
 func (b *bucket) commit() string { b.id++; return fmt.Sprintf("%016d", b.id) }
 
-func (b *bucket) head(batch string) catalog.Head {
+func (b *bucket) head(batch string) catalog.Head { return b.headOf(batchID(batch)) }
+
+func (b *bucket) headOf(id dataset.BatchID) catalog.Head {
 	b.t.Helper()
-	h, err := catalog.ReadHead(context.Background(), b.store, batchID(batch))
+	h, err := catalog.ReadHead(context.Background(), b.store, id)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -17,8 +17,11 @@ type Catalog interface {
 	// Batches gives the names of the batches of a dataset, sorted; none for a
 	// dataset that is not there.
 	Batches(ctx context.Context, dataset string) ([]string, error)
-	// Live gives the live chunks of a batch. Chunks that were absorbed already
-	// may be among them.
+	// Layer gives the names of the batches that an annotator has written to,
+	// sorted; none for one who has not.
+	Layer(ctx context.Context, dataset, annotator string) ([]string, error)
+	// Live gives the live chunks of a batch, or of a layer's part of it. Chunks
+	// that were absorbed already may be among them.
 	Live(ctx context.Context, b dataset.BatchID) (LiveChunks, error)
 }
 
@@ -53,6 +56,18 @@ func (l listed) Datasets(ctx context.Context) ([]string, error) {
 
 func (l listed) Batches(ctx context.Context, d string) ([]string, error) {
 	ids, err := catalog.Batches(ctx, l.store, d)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(ids))
+	for i, b := range ids {
+		names[i] = b.Batch
+	}
+	return names, nil
+}
+
+func (l listed) Layer(ctx context.Context, d, annotator string) ([]string, error) {
+	ids, err := catalog.LayerBatches(ctx, l.store, d, annotator)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,13 @@
 package query
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/siltstone-data/siltstone/dataset"
@@ -23,9 +25,12 @@ const maxCSVColumns = 10_000
 // apostrophe. CSV does not give back what went in; NDJSON does.
 type CSV struct {
 	w     *csv.Writer
-	cut   *Projection // nil while the columns are not known
+	cut   *Projection // of cells; nil while the columns are not known
+	asked *Projection // what rows are cut down to until then; nil: not at all
+	of    []string    // annotators, each with its dot
 	spool *spool
 	cells []string
+	line  []byte
 }
 
 var _ Writer = (*CSV)(nil)
@@ -34,19 +39,26 @@ var _ Writer = (*CSV)(nil)
 // columns (nil) the header is the union over all rows, in order of appearance.
 // It must be written before the first row and is known after the last, so rows
 // wait in a file in workDir until Close; reading the dataset twice instead could
-// give other rows the second time.
-func NewCSV(w io.Writer, columns []string, workDir string) (*CSV, error) {
+// give other rows the second time. So it is with annotators of which columns has
+// no field: all of them come, each layer's behind those of the rows.
+func NewCSV(w io.Writer, columns []string, workDir string, annotators ...string) (*CSV, error) {
 	c := &CSV{w: csv.NewWriter(w)}
-	if columns == nil {
-		var err error
-		c.spool, err = newSpool(workDir)
-		return c, err
+	for _, a := range annotators {
+		c.of = append(c.of, a+".")
 	}
-	cut, err := NewProjection(columns)
-	if err != nil {
-		return nil, err
+	if columns != nil {
+		cut, err := NewProjection(columns, annotators...)
+		if err != nil {
+			return nil, err
+		}
+		if cut.open == nil {
+			return c, c.start(cut)
+		}
+		c.asked = cut
 	}
-	return c, c.start(cut)
+	var err error
+	c.spool, err = newSpool(workDir)
+	return c, err
 }
 
 // start writes the header.
@@ -63,6 +75,10 @@ func (c *CSV) start(cut *Projection) error {
 // Write writes a row, or keeps it until the columns are known.
 func (c *CSV) Write(r Row) error {
 	if c.spool != nil {
+		if c.asked != nil {
+			c.line = c.asked.Append(c.line[:0], r)
+			r.Raw = c.line
+		}
 		return c.spool.add(r)
 	}
 	for i, v := range c.cut.pick(r) {
@@ -76,7 +92,7 @@ func (c *CSV) Close() error {
 	if s := c.spool; s != nil {
 		defer s.close()
 		c.spool = nil
-		if err := c.start(project(s.columns)); err != nil {
+		if err := c.start(project(c.header(s.columns))); err != nil {
 			return err
 		}
 		for r, err := range s.rows() {
@@ -90,6 +106,16 @@ func (c *CSV) Close() error {
 	}
 	c.w.Flush()
 	return c.w.Error()
+}
+
+// header orders the columns that rows had: those asked for first, then those of
+// rows, then each layer's.
+func (c *CSV) header(columns []string) []string {
+	slices.SortStableFunc(columns, func(a, b string) int { return cmp.Compare(layerOf(c.of, a), layerOf(c.of, b)) })
+	if c.asked != nil {
+		columns = slices.Concat(c.asked.Columns(), columns)
+	}
+	return columns
 }
 
 // Discard gives up what waits.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -65,6 +66,7 @@ type Engine struct {
 	m       *engineMetrics
 
 	maxTable int64
+	scanTime time.Duration
 
 	heads   *cache.Memory[dataset.BatchID, catalog.Head]
 	tables  *cache.Memory[cache.Key, []block.Frame]
@@ -84,7 +86,7 @@ func NewEngine(store objstore.Store, cat Catalog, cfg EngineConfig, log *slog.Lo
 	}
 	m := cache.NewMetrics(reg)
 	e := &Engine{
-		store: store, catalog: cat, cfg: cfg, log: log, m: newEngineMetrics(reg), maxTable: maxTable,
+		store: store, catalog: cat, cfg: cfg, log: log, m: newEngineMetrics(reg), maxTable: maxTable, scanTime: scanTime,
 		heads:   cache.NewMemory[dataset.BatchID, catalog.Head]("records", headsBytes, m),
 		tables:  cache.NewMemory[cache.Key, []block.Frame]("frame_tables", tablesBytes, m),
 		footers: cache.NewMemory[cache.Key, *block.Parquet]("footers", footerBytes, m),

@@ -33,7 +33,22 @@ func (f *followed) Batches(context.Context, string) ([]string, error) {
 	defer f.mu.Unlock()
 	var names []string
 	for b := range f.live {
-		names = append(names, b.Batch)
+		if b.Annotator == "" {
+			names = append(names, b.Batch)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (f *followed) Layer(_ context.Context, _, annotator string) ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for b := range f.live {
+		if b.Annotator == annotator {
+			names = append(names, b.Batch)
+		}
 	}
 	slices.Sort(names)
 	return names, nil
@@ -46,16 +61,18 @@ func (f *followed) Live(_ context.Context, b dataset.BatchID) (query.LiveChunks,
 }
 
 // follow lets the catalog see what is in the store now.
-func (f *followed) follow(b *bucket, batch string) {
+func (f *followed) follow(b *bucket, batch string) { f.followID(b, batchID(batch)) }
+
+func (f *followed) followID(b *bucket, id dataset.BatchID) {
 	b.t.Helper()
-	live, err := query.Listed(b.store).Live(context.Background(), batchID(batch))
+	live, err := query.Listed(b.store).Live(context.Background(), id)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	live.Generation = b.head(batch).Record.Generation
+	live.Generation = b.headOf(id).Record.Generation
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.live[batchID(batch)] = live
+	f.live[id] = live
 }
 
 func followedEngine(t testing.TB, s objstore.Store) (*query.Engine, *followed) {
@@ -170,6 +187,7 @@ func TestSumsOfDatasets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	want.Layers = []query.LayerInfo{{Annotator: "custom_search", Batches: 1, LiveChunks: 1}, {Annotator: "lang", Batches: 1}}
 	if diff := cmp.Diff(want, one, cmpopts.IgnoreFields(query.DatasetInfo{}, "Bytes")); diff != "" {
 		t.Error(diff)
 	}

@@ -18,10 +18,12 @@ type DatasetInfo struct {
 	Bytes   int64  `json:"bytes"` // of blocks, as stored
 	// LiveRows is the number of rows in live chunks, -1 where it is unknown. A
 	// merge may find some of them to be duplicates.
-	LiveRows   int64     `json:"live_rows"`
-	LiveChunks int64     `json:"live_chunks"`
-	Annotators []string  `json:"annotators"`
-	UpdatedAt  time.Time `json:"updated_at,omitzero"` // of the last commit; zero: nothing is merged
+	LiveRows   int64    `json:"live_rows"`
+	LiveChunks int64    `json:"live_chunks"`
+	Annotators []string `json:"annotators"`
+	// Layers are those of the annotators, where one dataset is asked about.
+	Layers    []LayerInfo `json:"layers,omitempty"`
+	UpdatedAt time.Time   `json:"updated_at,omitzero"` // of the last commit; zero: nothing is merged
 }
 
 // BatchInfo sums up a batch.
@@ -31,6 +33,17 @@ type BatchInfo struct {
 	Bytes      int64     `json:"bytes"`
 	Generation int64     `json:"generation"` // 0: nothing is merged
 	LiveRows   int64     `json:"live_rows"`  // as in DatasetInfo
+	LiveChunks int64     `json:"live_chunks"`
+	UpdatedAt  time.Time `json:"updated_at,omitzero"`
+}
+
+// LayerInfo sums up a layer. Annotations of rows that are gone count.
+type LayerInfo struct {
+	Annotator  string    `json:"annotator"`
+	Batches    int       `json:"batches"`
+	Rows       int64     `json:"rows"` // annotated, and merged
+	Bytes      int64     `json:"bytes"`
+	LiveRows   int64     `json:"live_rows"` // as in DatasetInfo
 	LiveChunks int64     `json:"live_chunks"`
 	UpdatedAt  time.Time `json:"updated_at,omitzero"`
 }
@@ -112,20 +125,49 @@ func (e *Engine) Dataset(ctx context.Context, name string) (DatasetInfo, []Batch
 	} else if !ok {
 		return DatasetInfo{}, nil, q.noDataset(name)
 	}
-	return q.sum(name, views)
+	info, parts, err := q.sum(name, views)
+	if err == nil {
+		info.Layers, err = q.layers(name, info.Annotators, views)
+	}
+	return info, parts, err
+}
+
+// layers sums up the layers of a dataset.
+func (q *ask) layers(name string, annotators []string, views []*view) ([]LayerInfo, error) {
+	out := make([]LayerInfo, len(annotators))
+	err := q.each(len(annotators), func(_ context.Context, i int) error {
+		parts, err := q.partsOf(name, annotators[i], views)
+		if err != nil {
+			return err
+		}
+		if err := q.countChunks(parts); err != nil {
+			return err
+		}
+		d, _ := tally(parts)
+		out[i] = LayerInfo{Annotator: annotators[i], Batches: d.Batches, Rows: d.Rows, Bytes: d.Bytes,
+			LiveRows: d.LiveRows, LiveChunks: d.LiveChunks, UpdatedAt: d.UpdatedAt}
+		return nil
+	})
+	return out, err
 }
 
 // sum sums up batches, of which those that are not there are left out.
 func (q *ask) sum(name string, views []*view) (DatasetInfo, []BatchInfo, error) {
-	d := DatasetInfo{Name: name}
-	var err error
-	if d.Annotators, err = q.annotators(q.ctx, name); err != nil {
-		return d, nil, err
+	annotators, err := q.annotators(q.ctx, name)
+	if err != nil {
+		return DatasetInfo{}, nil, err
 	}
 	if err := q.countChunks(views); err != nil {
-		return d, nil, err
+		return DatasetInfo{}, nil, err
 	}
-	batches := []BatchInfo{}
+	d, batches := tally(views)
+	d.Name, d.Annotators = name, annotators
+	return d, batches, nil
+}
+
+// tally adds up batches.
+func tally(views []*view) (d DatasetInfo, batches []BatchInfo) {
+	batches = []BatchInfo{}
 	for _, v := range views {
 		if !v.there() && !v.head.Foreign {
 			continue
@@ -148,7 +190,7 @@ func (q *ask) sum(name string, views []*view) (DatasetInfo, []BatchInfo, error) 
 			d.UpdatedAt = b.UpdatedAt
 		}
 	}
-	return d, batches, nil
+	return d, batches
 }
 
 // countChunks finds out how many rows live chunks have where the catalog does

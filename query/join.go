@@ -19,6 +19,7 @@ type stream interface {
 type layer struct {
 	name string
 	in   stream
+	meta bool // its metadata is shown as well
 	row  Row
 	here bool // row is one that the rows have not come to
 	done bool
@@ -58,7 +59,6 @@ type join struct {
 	down    bool
 	show    []int // the layers that are shown, as indexes into layers
 	missing int   // the layer that must have nothing of a row, or -1
-	meta    bool  // show metadata as well
 	where   *matcher
 	closers []*reader
 
@@ -103,12 +103,20 @@ func (j *join) scan() (Row, error) {
 	}
 	j.line = append(j.line[:0], row.Raw...)
 	for _, i := range j.show {
-		if j.line, err = appendNote(j.line, row, j.layers[i].name, j.notes[i], j.meta); err != nil {
+		if j.line, err = appendNote(j.line, row, j.layers[i].name, j.notes[i], j.layers[i].meta); err != nil {
 			return Row{}, err
 		}
 	}
 	row.Raw = j.line
 	return row, nil
+}
+
+// unknown are the columns of the filter that no row had so far.
+func (j *join) unknown() []string {
+	if j.where == nil {
+		return nil
+	}
+	return j.where.unknown()
 }
 
 func (j *join) close() {
@@ -120,13 +128,14 @@ func (j *join) close() {
 // newJoin sets up what o asks for beside the rows. open gives a layer in their
 // order.
 func newJoin(base stream, o Options, annotators func() ([]string, error), open func(annotator string, live bool) (stream, error)) (*join, error) {
-	j := &join{base: base, missing: -1, meta: wantsMetadata(o.Columns)}
+	j := &join{base: base, missing: -1}
 	dotted := map[string]bool{} // names of the filter that may be those of fields
-	names := slices.Clone(o.Annotators)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	for i := range names {
-		j.show = append(j.show, i)
+	var names []string
+	for _, a := range o.Annotators {
+		if !slices.Contains(names, a) {
+			j.show = append(j.show, len(names))
+			names = append(names, a)
+		}
 	}
 	if len(names) > 0 || o.Where != nil && mayUseLayers(o.Where) {
 		known, err := annotators()
@@ -158,6 +167,9 @@ func newJoin(base stream, o Options, annotators func() ([]string, error), open f
 		if err := j.add(a, o.Live, open); err != nil {
 			return nil, err
 		}
+	}
+	for _, i := range j.show {
+		j.layers[i].meta = slices.Contains(o.Columns, names[i]+"."+metadataField)
 	}
 	if o.Missing != "" {
 		j.missing = len(j.layers)

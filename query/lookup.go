@@ -9,8 +9,9 @@ import (
 )
 
 // Row gives the row of that id in a batch, or in all batches where batch is
-// empty, in order of the batches. None is a *NotFoundError.
-func (e *Engine) Row(ctx context.Context, dataset, id, batch string) ([]Row, error) {
+// empty, in order of the batches, each with all its annotations. None is a
+// *NotFoundError.
+func (e *Engine) Row(ctx context.Context, dataset, id, batch string) ([]Found, error) {
 	q := e.ask(ctx)
 	defer func() { e.m.bytesRead.Add(float64(q.read.Load())) }()
 	var names []string
@@ -21,7 +22,7 @@ func (e *Engine) Row(ctx context.Context, dataset, id, batch string) ([]Row, err
 	if err != nil {
 		return nil, err
 	}
-	var rows []Row
+	var rows []Found
 	if id != "" {
 		w, err := q.newWalk(views, spot{Cursor: Cursor{ID: id}}, false, 1)
 		if err != nil {
@@ -36,12 +37,12 @@ func (e *Engine) Row(ctx context.Context, dataset, id, batch string) ([]Row, err
 				return nil, err
 			}
 			row.Raw = bytes.Clone(row.Raw) // it may lie in a cache
-			rows = append(rows, row)
+			rows = append(rows, Found{Row: row})
 		}
 	}
 	if len(rows) == 0 {
 		return nil, &NotFoundError{What: "row", Name: id}
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int { return strings.Compare(a.Batch, b.Batch) })
-	return rows, nil
+	slices.SortStableFunc(rows, func(a, b Found) int { return strings.Compare(a.Batch, b.Batch) })
+	return rows, q.annotate(dataset, id, views, rows)
 }

@@ -24,15 +24,16 @@ type NDJSON struct {
 
 var _ Writer = (*NDJSON)(nil)
 
-// NewNDJSON writes rows to w: with columns, cut down to these; without (nil),
-// each as it is stored, byte for byte.
-func NewNDJSON(w io.Writer, columns []string) (*NDJSON, error) {
+// NewNDJSON writes rows to w: with columns, cut down to these, and to all fields
+// of annotators of which columns has none; without (nil), each as it is stored,
+// byte for byte.
+func NewNDJSON(w io.Writer, columns []string, annotators ...string) (*NDJSON, error) {
 	n := &NDJSON{w: bufio.NewWriterSize(w, 256<<10)}
 	if columns == nil {
 		return n, nil
 	}
 	var err error
-	n.cut, err = NewProjection(columns)
+	n.cut, err = NewProjection(columns, annotators...)
 	return n, err
 }
 

@@ -37,19 +37,40 @@ func appendNote(line []byte, row Row, annotator string, note []byte, meta bool) 
 	}
 	line = line[:end]
 	add := func(field string, value []byte) {
-		line = append(append(append(append(line, ','), quote(annotator+"."+field)...), ':'), value...) // a row is never empty: it has an id
+		line = append(appendName(append(line, ','), annotator, field), value...) // a row is never empty: it has an id
 	}
 	for name, value := range (dataset.Row{Raw: note}).Fields() {
 		switch {
 		case name == dataMember && value[0] == '{':
 			for field, v := range (dataset.Row{Raw: value}).Fields() {
-				add(field, v)
+				if field != metadataField { // the name stands for the annotation's own
+					add(field, v)
+				}
 			}
 		case name == metadataMember && meta:
 			add(metadataField, value)
 		}
 	}
 	return append(line, '}'), nil
+}
+
+// appendName appends the name of a layer's column and a colon.
+func appendName(dst []byte, annotator, field string) []byte {
+	if plain(annotator) && plain(field) {
+		dst = append(append(append(append(dst, '"'), annotator...), '.'), field...)
+		return append(dst, '"', ':')
+	}
+	return append(append(dst, quote(annotator+"."+field)...), ':')
+}
+
+// plain reports whether a text is written in JSON as it is.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // ambiguous refuses a row with a column that could be meant for a field of the
@@ -64,14 +85,4 @@ func ambiguous(row Row, annotator string) error {
 		}
 	}
 	return nil
-}
-
-// wantsMetadata reports whether metadata is among the columns that are asked for.
-func wantsMetadata(columns []string) bool {
-	for _, c := range columns {
-		if strings.HasSuffix(c, "."+metadataField) {
-			return true
-		}
-	}
-	return false
 }

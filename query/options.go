@@ -39,7 +39,7 @@ type Options struct {
 
 	// Annotators lays their layers beside the rows: the fields of an annotation
 	// become columns named A.field, its metadata A._metadata where Columns has
-	// it. A row that nobody has annotated stays as it is. Annotations that are
+	// it. Columns that names no field of an annotator lets all of them come. A row that nobody has annotated stays as it is. Annotations that are
 	// not merged yet are added with Live, as rows are.
 	Annotators []string
 	// Missing, if not empty, gives only the rows that this annotator has not

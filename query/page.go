@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"time"
+
+	"github.com/siltstone-data/siltstone/dataset"
 )
 
 // ErrCursor reports a cursor that no page of this dataset and order gave.
@@ -18,10 +18,14 @@ type PageRequest struct {
 	Dataset string
 	Batches []string // nil: all
 	Columns []string // nil: all; otherwise id, _created_at, these and _batch
-	Limit   int      // most rows, 1 to 1000; 50 when 0
-	Cursor  string   // from another page of this dataset and order; empty: the first page
-	Desc    bool     // rows from the last to the first
-	Clip    int      // cut strings longer than so many characters; 0: none
+	// Annotators lay their layers beside the rows, as columns named A.field.
+	Annotators []string
+	// Where, if not nil, gives only the rows of which it is true.
+	Where  *dataset.Filter
+	Limit  int    // most rows, 1 to 1000; 50 when 0
+	Cursor string // from another page of this dataset and order; empty: the first page
+	Desc   bool   // rows from the last to the first
+	Clip   int    // cut strings longer than so many characters; 0: none
 }
 
 // Page is a page of rows in (id, batch) order, or in the reverse of it.
@@ -35,8 +39,11 @@ type Page struct {
 	Next string
 	// Prev ends before the first row, where rows may have arrived since. It is
 	// empty only for a first page without rows.
-	Prev      string
-	LiveRows  int64 // rows in live chunks of the batches asked for
+	Prev     string
+	LiveRows int64 // rows in live chunks of the batches asked for
+	// Unknown are the columns of Where that no row has, if a first page has looked
+	// at all rows.
+	Unknown   []string
 	Took      time.Duration
 	BytesRead int64 // from the store
 }
@@ -47,9 +54,20 @@ const (
 	// pageBytes ends a page early: a row may have 64 MiB, and a page has to
 	// fit into a browser.
 	pageBytes = 8 << 20
+	// scanTime ends a page early for which few rows are found: whoever waits can
+	// go on from there.
+	scanTime = 5 * time.Second
+	// scanRows is how many rows of a batch are taken at once to be looked at, so
+	// that a frame is read once.
+	scanRows = 4096
 )
 
 func (q PageRequest) check() error {
+	for _, a := range q.Annotators {
+		if err := dataset.CheckAnnotator(a); err != nil {
+			return err
+		}
+	}
 	switch {
 	case q.Limit < 0 || q.Limit > maxLimit:
 		return fmt.Errorf("limit %d: it must be from 1 to %d", q.Limit, maxLimit)
@@ -62,7 +80,8 @@ func (q PageRequest) check() error {
 // Page gives one page of rows, merged and live together. A cursor names the row
 // that it is about: pages that follow cursors skip and repeat none of the rows
 // that were there when the first one was given, whatever is merged meanwhile. A
-// page has fewer rows than its limit where they come to more than 8 MiB.
+// page has fewer rows than its limit where they come to more than 8 MiB, or where
+// a filter finds no more of them for 5 s; then it may have none, and Next goes on.
 func (e *Engine) Page(ctx context.Context, req PageRequest) (Page, error) {
 	start := time.Now()
 	q := e.ask(ctx)
@@ -92,7 +111,7 @@ func (q *ask) page(req PageRequest) (Page, error) {
 		}
 		from = t.spot()
 	}
-	r, err := newRenderer(req.Columns, req.Clip)
+	r, err := newRenderer(req.Columns, req.Annotators, req.Clip)
 	if err != nil {
 		return Page{}, err
 	}
@@ -100,39 +119,16 @@ func (q *ask) page(req PageRequest) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	w, err := q.newWalk(views, from, req.Desc != t.Back, req.Limit)
+	s, err := q.newScan(req, views, from, req.Desc != t.Back)
 	if err != nil {
 		return Page{}, err
 	}
-	var p Page
-	var first, last Cursor // in the order of the walk
-	size, more := 0, false
-	for len(p.Rows) < req.Limit && size < pageBytes {
-		row, err := w.next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return Page{}, err
-		}
-		line := r.row(row)
-		if size += len(line); size > pageBytes && len(p.Rows) > 0 {
-			more = true // it is the first of the next page
-			break
-		}
-		if last = (Cursor{row.ID, row.Batch}); len(p.Rows) == 0 {
-			first = last
-		}
-		p.Rows = append(p.Rows, line)
+	p, first, last, more, err := s.page(r, req.Limit, t.Back)
+	if err != nil {
+		return Page{}, err
 	}
-	if !more && len(p.Rows) > 0 && !t.Back {
-		if more, err = w.more(); err != nil {
-			return Page{}, err
-		}
-	}
-	if t.Back {
-		slices.Reverse(p.Rows)
-		first, last = last, first
+	if req.Cursor != "" {
+		p.Unknown = nil // rows before it may have them
 	}
 	p.Columns = r.columns()
 	p.LiveRows = liveRows(views)

@@ -195,7 +195,7 @@ func TestPagesOfRandomLayoutsAreWhatTheModelSays(t *testing.T) {
 			if err != nil || len(rows) != 1 {
 				t.Fatalf("seed %d: row %q of %q: %v, %v", seed, key.ID, key.Batch, rows, err)
 			}
-			if got, _ := query.Project(rows[0], nil, true); string(got) != w {
+			if got, _ := query.Project(rows[0].Row, nil, true); string(got) != w {
 				t.Fatalf("seed %d: got %s, want %s", seed, got, w)
 			}
 		}

@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
 // Projection cuts rows down to some columns: id and _created_at first, then
-// those asked for, in that order. Values keep their bytes, and a column that a
-// row has not is left out, which is not the same as null.
+// those asked for, in that order, and after them the fields of layers that come
+// whole. Values keep their bytes, and a column that a row has not is left out,
+// which is not the same as null.
 type Projection struct {
 	names  []string
 	quoted [][]byte // each name with its colon, as it is written into a row
@@ -19,16 +22,43 @@ type Projection struct {
 	batch  int // where _batch is among names, or -1
 	seen   []bool
 	values [][]byte // of the current row
+	open   []string // annotators, each with its dot, whose fields all come along
+	rest   []field  // of the current row: such fields
 }
 
-// NewProjection refuses names that nobody can mean.
-func NewProjection(columns []string) (*Projection, error) {
+// field is a member of a row.
+type field struct {
+	name  string
+	value []byte
+}
+
+// NewProjection refuses names that nobody can mean. Of an annotator's columns,
+// which are named A.field, it keeps those that columns has, or, where it has
+// none, all.
+func NewProjection(columns []string, annotators ...string) (*Projection, error) {
 	for _, name := range columns {
 		if !utf8.ValidString(name) {
 			return nil, fmt.Errorf("column %q is not valid UTF-8", name)
 		}
 	}
-	return project(columns), nil
+	p := project(columns)
+	for _, a := range annotators {
+		prefix := a + "."
+		if !slices.ContainsFunc(columns, func(c string) bool { return strings.HasPrefix(c, prefix) }) {
+			p.open = append(p.open, prefix)
+		}
+	}
+	return p, nil
+}
+
+// ofOpen reports whether a column is one of a layer that comes whole.
+func (p *Projection) ofOpen(column string) bool {
+	for _, prefix := range p.open {
+		if strings.HasPrefix(column, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // project also takes names with half of a surrogate pair, which rows can have.
@@ -50,7 +80,8 @@ func project(columns []string) *Projection {
 	return p
 }
 
-// Columns are the names of the columns that rows are cut down to.
+// Columns are the names of the columns that rows are cut down to, without those
+// of layers that come whole.
 func (p *Projection) Columns() []string { return p.names }
 
 // Missing are the columns that no row had so far.
@@ -78,6 +109,18 @@ func (p *Projection) Append(dst []byte, r Row) []byte {
 		first = false
 		dst = append(append(dst, p.quoted[i]...), v...)
 	}
+	for _, f := range p.rest {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		if plain(f.name) {
+			dst = append(append(append(dst, '"'), f.name...), '"', ':')
+		} else {
+			dst = append(append(dst, quote(f.name)...), ':')
+		}
+		dst = append(dst, f.value...)
+	}
 	return append(dst, '}')
 }
 
@@ -85,6 +128,7 @@ func (p *Projection) Append(dst []byte, r Row) []byte {
 // valid until the next call.
 func (p *Projection) pick(r Row) [][]byte {
 	clear(p.values)
+	p.rest = p.rest[:0]
 	left := len(p.names)
 	// A row that is not told its batch may bring it along, as Project writes it.
 	told := p.batch >= 0 && r.Batch != ""
@@ -94,9 +138,11 @@ func (p *Projection) pick(r Row) [][]byte {
 	for name, v := range r.Fields() {
 		if i, ok := p.index[name]; ok && !(told && i == p.batch) {
 			p.values[i], p.seen[i] = v, true
-			if left--; left == 0 {
+			if left--; left == 0 && p.open == nil {
 				break
 			}
+		} else if !ok && p.open != nil && p.ofOpen(name) {
+			p.rest = append(p.rest, field{name, v})
 		}
 	}
 	if told {

@@ -2,7 +2,10 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
@@ -13,14 +16,18 @@ const maxPageColumns = 10_000
 // renderer turns rows into the lines of a page.
 type renderer struct {
 	cut   *Projection // nil: all columns
+	of    []string    // annotators, each with its dot
 	asked bool        // for _batch
 	clip  int
 	buf   []byte
 	seen  columnSet
 }
 
-func newRenderer(columns []string, clip int) (*renderer, error) {
+func newRenderer(columns, annotators []string, clip int) (*renderer, error) {
 	r := &renderer{clip: clip, seen: columnSet{known: map[string]bool{}}}
+	for _, a := range annotators {
+		r.of = append(r.of, a+".")
+	}
 	if columns == nil {
 		return r, nil
 	}
@@ -28,14 +35,14 @@ func newRenderer(columns []string, clip int) (*renderer, error) {
 		r.asked = r.asked || name == dataset.BatchColumn
 	}
 	var err error
-	r.cut, err = NewProjection(append(columns[:len(columns):len(columns)], dataset.BatchColumn))
+	r.cut, err = NewProjection(append(columns[:len(columns):len(columns)], dataset.BatchColumn), annotators...)
 	return r, err
 }
 
 // row gives the line of a row, which the caller may keep.
 func (r *renderer) row(row Row) json.RawMessage {
 	r.buf = Shown(r.buf[:0], row, r.cut)
-	if r.cut == nil {
+	if r.cut == nil || r.cut.open != nil {
 		r.note(row)
 	}
 	if r.clip > 0 {
@@ -44,23 +51,32 @@ func (r *renderer) row(row Row) json.RawMessage {
 	return bytes.Clone(r.buf)
 }
 
-// note collects the columns of rows that are given whole.
+// note collects the columns of rows that are given whole, or the fields of layers
+// that are.
 func (r *renderer) note(row Row) {
 	for name := range row.Fields() {
-		if !r.seen.known[name] && len(r.seen.columns) < maxPageColumns && !told(name) {
+		if !r.seen.known[name] && (r.cut == nil || r.cut.ofOpen(name)) && len(r.seen.columns) < maxPageColumns && !told(name) {
 			r.seen.known[name] = true
 			r.seen.columns = append(r.seen.columns, name)
 		}
 	}
 }
 
+// layerOf is the place of the annotator, of some with their dot, that a column
+// belongs to; -1 for one of the rows themselves.
+func layerOf(annotators []string, column string) int {
+	return slices.IndexFunc(annotators, func(prefix string) bool { return strings.HasPrefix(column, prefix) })
+}
+
 // columns are the names of a page's columns: those asked for, or, where none
-// were, those that its rows have, in order of appearance.
+// were, those that its rows have, in order of appearance, each layer's after
+// those of the rows.
 func (r *renderer) columns() []string {
 	out := []string{dataset.IDColumn, dataset.CreatedAtColumn}
-	names := r.seen.columns
+	names := slices.Clone(r.seen.columns)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(layerOf(r.of, a), layerOf(r.of, b)) })
 	if r.cut != nil {
-		names = r.cut.Columns()
+		names = slices.Concat(r.cut.Columns(), names)
 	}
 	for _, name := range names {
 		if name != dataset.IDColumn && name != dataset.CreatedAtColumn && (name != dataset.BatchColumn || r.asked) {

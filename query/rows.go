@@ -40,7 +40,7 @@ func rows(ctx context.Context, s objstore.Store, o Options, yield func(Row) bool
 	var cut *Projection
 	if o.Columns != nil {
 		var err error
-		if cut, err = NewProjection(o.Columns); err != nil {
+		if cut, err = NewProjection(o.Columns, o.Annotators...); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type Column struct {
 	// Lean columns hold booleans, numbers or strings of at most 64 bytes, of one
 	// type: an index can keep them.
 	Lean   bool   `json:"lean"`
-	Source string `json:"source"` // "base"
+	Source string `json:"source"` // "base", or the annotator
 	Rows   int64  `json:"rows"`   // that were looked at
 	Sample bool   `json:"sample"` // these were not all rows
 }
@@ -39,9 +40,9 @@ const (
 )
 
 // Schema tells the columns of a dataset, id and _created_at first, then in order
-// of appearance, from the rows of some frames and live chunks. Where these were
-// not all rows, each Column says that it comes from a sample: there may be more
-// columns and types.
+// of appearance, and after them those of its layers, from the rows of some frames
+// and live chunks. Where these were not all rows, each Column says that it comes
+// from a sample: there may be more columns and types.
 func (e *Engine) Schema(ctx context.Context, name string) ([]Column, error) {
 	q := e.ask(ctx)
 	defer func() { e.m.bytesRead.Add(float64(q.read.Load())) }()
@@ -53,6 +54,35 @@ func (e *Engine) Schema(ctx context.Context, name string) ([]Column, error) {
 	for _, n := range []string{dataset.IDColumn, dataset.CreatedAtColumn} {
 		s.column(n)
 	}
+	if s, err = q.sample(s, views); err != nil {
+		return nil, err
+	}
+	annotators, err := q.annotators(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	layers := make([]*schemaOf, len(annotators))
+	err = q.each(len(annotators), func(_ context.Context, i int) error {
+		parts, err := q.partsOf(name, annotators[i], views)
+		if err != nil {
+			return err
+		}
+		parts = slices.DeleteFunc(parts, func(v *view) bool { return !v.there() })
+		layers[i], err = q.sample(&schemaOf{at: map[string]int{}, layer: annotators[i]}, parts)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := s.columns()
+	for _, l := range layers {
+		out = append(out, l.columns()...)
+	}
+	return out, nil
+}
+
+// sample looks at rows of batches, or at annotations.
+func (q *ask) sample(s *schemaOf, views []*view) (*schemaOf, error) {
 	for _, v := range views {
 		for {
 			was := s.clone()
@@ -70,7 +100,7 @@ func (e *Engine) Schema(ctx context.Context, name string) ([]Column, error) {
 			s = was // its rows are looked at anew
 		}
 	}
-	return s.columns(), nil
+	return s, nil
 }
 
 // sampleView looks at rows of a batch, the more the fewer batches there are.
@@ -190,6 +220,7 @@ func spread(all, n int) []int {
 
 // schemaOf collects what rows say of their columns.
 type schemaOf struct {
+	layer  string // the annotator whose annotations the rows are; empty: none
 	at     map[string]int
 	list   []columnOf
 	rows   int64
@@ -235,15 +266,39 @@ func (s *schemaOf) column(name string) *columnOf {
 
 func (s *schemaOf) add(r dataset.Row) {
 	s.rows++
-	for name, v := range r.Fields() {
-		c := s.column(name)
-		if c == nil || v[0] == 'n' {
-			continue
-		}
-		c.values++
-		c.kinds[kindOf(v)] = true
-		c.long = c.long || v[0] == '"' && len(v)-2 > leanBytes && len(text(v)) > leanBytes
+	if s.layer == "" {
+		s.addFields(r)
+		return
 	}
+	for name, v := range r.Fields() {
+		switch {
+		case name == dataMember && v[0] == '{':
+			s.addFields(dataset.Row{Raw: v})
+		case name == metadataMember:
+			s.addField(metadataField, v)
+		}
+	}
+}
+
+func (s *schemaOf) addFields(r dataset.Row) {
+	for name, v := range r.Fields() {
+		if s.layer == "" || name != metadataField {
+			s.addField(name, v)
+		}
+	}
+}
+
+func (s *schemaOf) addField(name string, v []byte) {
+	if s.layer != "" {
+		name = s.layer + "." + name
+	}
+	c := s.column(name)
+	if c == nil || v[0] == 'n' {
+		return
+	}
+	c.values++
+	c.kinds[kindOf(v)] = true
+	c.long = c.long || v[0] == '"' && len(v)-2 > leanBytes && len(text(v)) > leanBytes
 }
 
 func (s *schemaOf) addLines(in io.Reader, c catalog.Chunk) error {
@@ -269,7 +324,7 @@ func (s *schemaOf) clone() *schemaOf {
 func (s *schemaOf) columns() []Column {
 	out := make([]Column, 0, len(s.list))
 	for _, c := range s.list {
-		col := Column{Name: c.name, Types: []string{}, Nulls: s.rows - c.values, Source: "base", Rows: s.rows, Sample: s.sample}
+		col := Column{Name: c.name, Types: []string{}, Nulls: s.rows - c.values, Source: cmp.Or(s.layer, "base"), Rows: s.rows, Sample: s.sample}
 		for i, has := range c.kinds {
 			if has {
 				col.Types = append(col.Types, kindNames[i])

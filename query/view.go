@@ -51,7 +51,7 @@ func (q *ask) open(name string, names []string) ([]*view, error) {
 	found := slices.ContainsFunc(views, (*view).there)
 	for _, v := range views {
 		if v.head.Foreign {
-			return nil, fmt.Errorf("batch %s: %w: another tool's files lie there, and a merge has to adopt them", v.id, dataset.ErrNotMerged)
+			return nil, adopt(v.id)
 		}
 		if v.there() || found && names == nil {
 			continue

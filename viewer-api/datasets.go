@@ -30,6 +30,17 @@ type batchAnswer struct {
 	UpdatedAt  *time.Time `json:"updated_at"`
 }
 
+// layerAnswer is a layer as the API tells of it.
+type layerAnswer struct {
+	Annotator  string     `json:"annotator"`
+	Batches    int        `json:"batches"`
+	Rows       int64      `json:"rows"` // annotated, and merged
+	Bytes      int64      `json:"bytes"`
+	LiveRows   *int64     `json:"live_rows"`
+	LiveChunks int64      `json:"live_chunks"`
+	UpdatedAt  *time.Time `json:"updated_at"`
+}
+
 func newDatasetAnswer(d query.DatasetInfo) datasetAnswer {
 	return datasetAnswer{d.Name, d.Batches, d.Rows, d.Bytes, known(d.LiveRows), d.LiveChunks, list(d.Annotators), moment(d.UpdatedAt)}
 }
@@ -76,7 +87,11 @@ func (s *Server) dataset(c fiber.Ctx) error {
 	out := struct {
 		datasetAnswer
 		Batches []batchAnswer `json:"batches"` // in place of their number
-	}{newDatasetAnswer(info), make([]batchAnswer, len(parts))}
+		Layers  []layerAnswer `json:"layers"`
+	}{newDatasetAnswer(info), make([]batchAnswer, len(parts)), make([]layerAnswer, len(info.Layers))}
+	for i, l := range info.Layers {
+		out.Layers[i] = layerAnswer{l.Annotator, l.Batches, l.Rows, l.Bytes, known(l.LiveRows), l.LiveChunks, moment(l.UpdatedAt)}
+	}
 	for i, b := range parts {
 		out.Batches[i] = batchAnswer{b.Name, b.Rows, b.Bytes, b.Generation, known(b.LiveRows), b.LiveChunks, moment(b.UpdatedAt)}
 	}

@@ -14,7 +14,7 @@ type Engine interface {
 	Dataset(ctx context.Context, name string) (query.DatasetInfo, []query.BatchInfo, error)
 	Schema(ctx context.Context, name string) ([]query.Column, error)
 	Page(ctx context.Context, q query.PageRequest) (query.Page, error)
-	Row(ctx context.Context, dataset, id, batch string) ([]query.Row, error)
+	Row(ctx context.Context, dataset, id, batch string) ([]query.Found, error)
 	Count(ctx context.Context, dataset string, batches []string) (n int64, exact bool, err error)
 	Rows(ctx context.Context, o query.Options) iter.Seq2[query.Row, error]
 	Conversion(ctx context.Context, dataset string) (query.Conversion, error)

@@ -239,6 +239,26 @@ func (f *Followed) Batches(ctx context.Context, d string) ([]string, error) {
 	return f.listed.Batches(ctx, d)
 }
 
+// Layer gives the names of the batches that an annotator has written to, sorted.
+func (f *Followed) Layer(ctx context.Context, d, annotator string) ([]string, error) {
+	f.mu.RLock()
+	if f.knows() {
+		var names []string
+		for id, b := range f.batches[d] {
+			if id.Annotator == annotator && !b.deleted {
+				names = append(names, id.Batch)
+			}
+		}
+		if len(names) > 0 {
+			f.mu.RUnlock()
+			slices.Sort(names)
+			return names, nil
+		}
+	}
+	f.mu.RUnlock()
+	return f.listed.Layer(ctx, d, annotator) // as with Batches
+}
+
 // Live gives the live chunks of a batch. The generation was written before the
 // chunks that it absorbed were taken out, and both are read at one moment.
 func (f *Followed) Live(ctx context.Context, id dataset.BatchID) (query.LiveChunks, error) {

@@ -36,6 +36,7 @@ func (s *Server) data(c fiber.Ctx) error {
 	defer leave()
 	page, err := s.engine.Page(ctx, query.PageRequest{
 		Dataset: name, Batches: p.batches, Columns: p.columns, Limit: p.limit, Cursor: p.cursor, Desc: p.desc, Clip: p.clip,
+		Annotators: p.annotators, Where: p.where,
 	})
 	if err != nil {
 		return err
@@ -76,7 +77,9 @@ func pageBody(p query.Page) ([]byte, error) {
 		LiveRows  *int64  `json:"live_rows"` // null: unknown
 		TookMS    float64 `json:"took_ms"`
 		BytesRead int64   `json:"bytes_read"`
-	}{cursor(p.Next), cursor(p.Prev), known(p.LiveRows), millis(p.Took), p.BytesRead})
+		// Unknown are the columns of the filter that no row has.
+		Unknown []string `json:"unknown_columns,omitempty"`
+	}{cursor(p.Next), cursor(p.Prev), known(p.LiveRows), millis(p.Took), p.BytesRead, p.Unknown})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +159,7 @@ func (s *Server) rows(c fiber.Ctx) error {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		line, err := query.Project(r, nil, true)
+		line, err := query.Project(r.Row, nil, true)
 		if err != nil {
 			return err
 		}
@@ -168,6 +171,34 @@ func (s *Server) rows(c fiber.Ctx) error {
 	}
 	b.WriteString(`],"live":`) // for each row, whether it is still to be merged
 	b.Write(of)
-	b.WriteString("}\n")
+	b.WriteString(`,"annotations":[`) // for each row, by annotator
+	for i, r := range found {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := writeAnnotations(&b, r.Annotations); err != nil {
+			return err
+		}
+	}
+	b.WriteString("]}\n")
 	return sendJSON(c, b.Bytes())
+}
+
+// writeAnnotations writes the annotations of a row, each as it is stored, and
+// whether it is still to be merged.
+func writeAnnotations(b *bytes.Buffer, all []query.Annotation) error {
+	b.WriteByte('{')
+	for i, a := range all {
+		name, err := plainJSON(a.Annotator)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(name)
+		fmt.Fprintf(b, `:{"live":%v,"annotation":%s}`, a.Live, a.Raw)
+	}
+	b.WriteByte('}')
+	return nil
 }

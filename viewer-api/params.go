@@ -18,6 +18,8 @@ const (
 	defaultLimit = 50
 	maxLimit     = 1000
 	maxColumns   = 10_000
+
+	maxAnnotators = 100
 )
 
 // pathName decodes a name in the path, exactly once: the router leaves its
@@ -77,7 +79,9 @@ func batches(v url.Values) ([]string, error) {
 // dataParams are the parameters of /data.
 type dataParams struct {
 	batches, columns []string // nil: all
-	limit            int      // 0: not given
+	annotators       []string
+	where            *dataset.Filter // nil: none
+	limit            int             // 0: not given
 	cursor           string
 	desc             bool
 	clip             int
@@ -93,10 +97,11 @@ func parseData(v url.Values) (p dataParams, err error) {
 	if p.columns, err = columns(v); err != nil {
 		return p, err
 	}
-	for _, later := range []string{"filter", "annotators"} {
-		if v.Get(later) != "" {
-			return p, badRequest("%s: not available yet", later)
-		}
+	if p.annotators, err = annotators(v); err != nil {
+		return p, err
+	}
+	if p.where, err = filter(v); err != nil {
+		return p, err
 	}
 	switch v.Get("sort") {
 	case "", "id", "id:asc":
@@ -146,24 +151,69 @@ func columns(v url.Values) ([]string, error) {
 	if !v.Has("columns") {
 		return nil, nil
 	}
+	out, err := names(v, "columns")
+	if err == nil && len(out) > maxColumns {
+		err = badRequest("%d columns, at most %d can be asked for", len(out), maxColumns)
+	}
+	return out, err
+}
+
+// annotators are those whose layers are asked for, written as columns are.
+func annotators(v url.Values) ([]string, error) {
+	out, err := names(v, "annotators")
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range out {
+		if err := dataset.CheckAnnotator(a); err != nil {
+			return nil, err
+		}
+		if slices.Contains(out[:i], a) {
+			return nil, badRequest("annotators: %q is named twice", a)
+		}
+	}
+	if len(out) > maxAnnotators {
+		return nil, badRequest("%d annotators, at most %d can be asked for", len(out), maxAnnotators)
+	}
+	return out, nil
+}
+
+func names(v url.Values, param string) ([]string, error) {
 	out := []string{}
-	for _, list := range v["columns"] {
+	for _, list := range v[param] {
 		switch {
 		case list == "":
 		case list[0] == '[':
-			var names []string
-			if err := json.Unmarshal([]byte(list), &names); err != nil {
-				return nil, badRequest(`columns: want names with commas between them, or a JSON array of names: %v`, err)
+			var some []string
+			if err := json.Unmarshal([]byte(list), &some); err != nil {
+				return nil, badRequest(`%s: want names with commas between them, or a JSON array of names: %v`, param, err)
 			}
-			out = append(out, names...)
+			out = append(out, some...)
 		default:
 			out = append(out, strings.Split(list, ",")...)
 		}
 	}
-	if len(out) > maxColumns {
-		return nil, badRequest("%d columns, at most %d can be asked for", len(out), maxColumns)
-	}
 	return out, nil
+}
+
+// filter is the one asked for; nil means none. An expression in SQL is for whoever
+// has the machine: over HTTP it is refused.
+func filter(v url.Values) (*dataset.Filter, error) {
+	text := v.Get("filter")
+	if text == "" {
+		return nil, nil
+	}
+	if len(v["filter"]) > 1 {
+		return nil, badRequest(`filter: one, or none; {"all":[…]} joins several`)
+	}
+	f, err := dataset.ParseFilter([]byte(text))
+	if err != nil {
+		return nil, badRequest("%v", err)
+	}
+	if len(f.SQL()) > 0 {
+		return nil, badRequest(`filter: {"sql":…} is for the library and the command line; write it as {"column":…,"op":…,"value":…}`)
+	}
+	return f, nil
 }
 
 func number(v url.Values, name string, least, most int) (int, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"net"
 	"net/url"
@@ -33,6 +32,7 @@ type rowStream struct {
 
 	next    func() (query.Row, error, bool)
 	first   *query.Row // nil: there are no rows
+	unknown []string   // columns of the filter that no row had, after the last row
 	release func()
 }
 
@@ -44,11 +44,12 @@ func (s *Server) stream(c fiber.Ctx, name string, p dataParams) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
+	r := &rowStream{s: s, ctx: ctx, conn: c.RequestCtx().Conn(), name: name, p: p}
 	next, stop := iter.Pull2(s.engine.Rows(ctx, query.Options{
 		Dataset: name, Batches: p.batches, Live: true, Limit: int64(p.limit), WorkDir: s.cfg.WorkDir,
+		Annotators: p.annotators, Where: p.where, Unknown: func(names []string) { r.unknown = names },
 	}))
-	r := &rowStream{s: s, ctx: ctx, conn: c.RequestCtx().Conn(), name: name, p: p, next: next,
-		release: func() { cancel(); stop(); leave() }}
+	r.next, r.release = next, func() { cancel(); stop(); leave() }
 	first, err, ok := next()
 	if err != nil {
 		r.release()
@@ -134,7 +135,9 @@ func (r *rowStream) ndjson(w *bufio.Writer) {
 		Type    string   `json:"type"`
 		Dataset string   `json:"dataset"`
 		Columns []string `json:"columns"` // null: all
-	}{"meta", r.name, r.p.columns})
+		// Annotators whose layers come along.
+		Annotators []string `json:"annotators,omitempty"`
+	}{"meta", r.name, r.p.columns, r.p.annotators})
 	if err != nil {
 		r.s.log.Error("a stream failed", keyErr, err)
 		return
@@ -145,7 +148,7 @@ func (r *rowStream) ndjson(w *bufio.Writer) {
 	_ = w.Flush()
 	var cut *query.Projection
 	if r.p.columns != nil {
-		if cut, err = query.NewProjection(withBatch(r.p.columns)); err != nil {
+		if cut, err = query.NewProjection(withBatch(r.p.columns), r.p.annotators...); err != nil {
 			r.end(o, 0, err)
 			return
 		}
@@ -168,7 +171,14 @@ func (r *rowStream) end(o out, n int64, err error) {
 	case errors.As(err, &gone):
 		return
 	case err == nil:
-		_, _ = fmt.Fprintf(o, `{"type":"done","rows":%d}`+"\n", n)
+		done, err := plainJSON(struct {
+			Type    string   `json:"type"`
+			Rows    int64    `json:"rows"`
+			Unknown []string `json:"unknown_columns,omitempty"`
+		}{"done", n, r.unknown})
+		if err == nil {
+			_, _ = o.Write(append(done, '\n'))
+		}
 		return
 	}
 	p := problemOf(err)
@@ -187,7 +197,7 @@ func (r *rowStream) end(o out, n int64, err error) {
 // connection, which every client reports.
 func (r *rowStream) csv(w *bufio.Writer) {
 	o := out{w, r.conn}
-	table, err := query.NewCSV(o, withBatch(r.p.columns), r.s.cfg.WorkDir)
+	table, err := query.NewCSV(o, withBatch(r.p.columns), r.s.cfg.WorkDir, r.p.annotators...)
 	if err == nil {
 		defer table.Discard()
 		_, err = r.each(func(row query.Row) error {
