@@ -148,6 +148,11 @@ func newJoin(base stream, o Options, annotators func() ([]string, error), open f
 			}
 		}
 		if o.Where != nil {
+			for _, a := range layersOf(o.Where) {
+				if !slices.Contains(known, a) {
+					return nil, &NotFoundError{What: "annotator", Name: a, Nearest: Nearest(a, known)}
+				}
+			}
 			for _, c := range o.Where.Columns() {
 				dotted[c.String()] = dotted[c.String()] || c.Layer == ""
 			}
@@ -185,6 +190,19 @@ func newJoin(base stream, o Options, annotators func() ([]string, error), open f
 		}
 	}
 	return j, nil
+}
+
+// layersOf are the annotators that a filter names as such.
+func layersOf(f *dataset.Filter) []string {
+	var out []string
+	if f != nil {
+		for _, c := range f.Columns() {
+			if c.Layer != "" {
+				out = append(out, c.Layer)
+			}
+		}
+	}
+	return out
 }
 
 func (j *join) add(annotator string, live bool, open func(string, bool) (stream, error)) error {

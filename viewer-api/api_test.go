@@ -43,6 +43,8 @@ func TestEveryAnswerHasItsGoldenShape(t *testing.T) {
 	put(t, store, "日本 a+b", "b 1", 0, `{"id":"1","_created_at":"2026-11-30T06:00:00Z","text":"<b>\u00e9</b>","n":1.0,"big":9007199254740993,"e":1e400,"none":null}`,
 		`{"id":"2","_created_at":"2026-11-30T06:00:01Z","text":"two"}`)
 	put(t, store, "日本 a+b", "b2", 0, `{"id":"2","text":"another two"}`)
+	annotation(t, store, "lang", "日本 a+b", "b 1", 0, `{"id":"1","_batch":"b 1","_created_at":"2026-11-30T06:01:00Z","data":{"code":"en","p":1.0},"metadata":{"cost_usd":0.001}}`,
+		`{"id":"9","_batch":"b 1","data":{"code":"xx"}}`)
 	if err := b.Enqueue(t.Context(), bus.Job{Kind: bus.KindMerge, Batch: dataset.BatchID{Dataset: "日本 a+b", Batch: "b 1"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +67,10 @@ func TestEveryAnswerHasItsGoldenShape(t *testing.T) {
 		{"data.json", d + "/data"},
 		{"data-columns.json", d + "/data?columns=n,big,e&limit=1&batch=b+1"},
 		{"data-newest.json", d + "/data?sort=id:desc&limit=2"},
+		{"data-layers.json", d + "/data?annotators=lang&columns=n,lang.code,lang._metadata"},
+		{"data-filter.json", d + "/data?annotators=lang&filter=" + url.QueryEscape(`{"any":[{"column":"lang.code","op":"eq","value":"en"},{"column":"text","op":"search","value":"TWO"}]}`)},
+		{"data-layers.ndjson", d + "/data?format=ndjson&annotators=lang"},
+		{"data-layers.csv", d + "/data?format=csv&annotators=lang&filter=" + url.QueryEscape(`{"column":"id","op":"eq","value":"1"}`)},
 		{"data.ndjson", d + "/data?format=ndjson"},
 		{"data.csv", d + "/data?format=csv"},
 		{"row.json", d + "/rows/2"},
@@ -177,6 +183,7 @@ func TestNumbersLeaveAsTheyWereWritten(t *testing.T) {
 func TestEveryErrorIsAProblemDocument(t *testing.T) {
 	store := mem.New()
 	put(t, store, "example", "b", 0, `{"id":"1"}`)
+	annotation(t, store, "lang", "example", "b", 0, `{"id":"1","_batch":"b","data":{}}`)
 	v := serve(t, nil, store, viewerapi.Config{})
 	for _, c := range []struct {
 		method, path string
@@ -200,8 +207,18 @@ func TestEveryErrorIsAProblemDocument(t *testing.T) {
 		{"GET", "/api/datasets/example/data?cursor=alien", 400, "cursor"},
 		{"GET", "/api/datasets/example/data?limt=10", 400, `did you mean \"limit\"`},
 		{"GET", "/api/datasets/example/data?a;b", 400, "parameters"},
-		{"GET", "/api/datasets/example/data?filter=%7B%7D", 400, "not available yet"},
-		{"GET", "/api/datasets/example/data?annotators=a", 400, "not available yet"},
+		{"GET", "/api/datasets/example/data?filter=%7B%7D", 400, "filter"},
+		{"GET", "/api/datasets/example/data?filter=no+filter", 400, "filter"},
+		{"GET", "/api/datasets/example/data?filter=" + url.QueryEscape(`{"all":[{"column":"a","op":"eqq","value":1}]}`), 400, "all[0]"},
+		{"GET", "/api/datasets/example/data?filter=" + url.QueryEscape(`{"not":{"sql":"1=1"}}`), 400, "command line"},
+		{"GET", "/api/datasets/example/data?format=csv&filter=" + url.QueryEscape(`{"sql":"1=1"}`), 400, "command line"},
+		{"GET", "/api/datasets/example/data?filter=" + url.QueryEscape(`{"all":[]}`) + "&filter=x", 400, "one, or none"},
+		{"GET", "/api/datasets/example/data?annotators=langg", 404, `"nearest":"lang"`},
+		{"GET", "/api/datasets/example/data?format=ndjson&annotators=langg", 404, `"nearest":"lang"`},
+		{"GET", "/api/datasets/example/data?annotators=a.b", 400, "annotator"},
+		{"GET", "/api/datasets/example/data?annotators=lang,lang", 400, "twice"},
+		{"GET", "/api/datasets/example/data?annotators=%5B1%5D", 400, "JSON array"},
+		{"GET", "/api/datasets/example/data?filter=" + url.QueryEscape(`{"layer":"langg","column":"x","op":"is_null"}`), 404, `"nearest":"lang"`},
 		{"GET", "/api/datasets/example/data?sort=text", 400, "not available yet"},
 		{"GET", "/api/datasets/example/data?sort=id:desc&format=csv", 400, "not available yet"},
 		{"GET", "/api/datasets/example/data?format=xml", 400, "json, ndjson and csv"},

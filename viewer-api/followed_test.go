@@ -24,6 +24,9 @@ func (byListing) Datasets(context.Context) ([]string, error) { return []string{"
 func (byListing) Batches(_ context.Context, d string) ([]string, error) {
 	return []string{"listed " + d}, nil
 }
+func (byListing) Layer(_ context.Context, d, annotator string) ([]string, error) {
+	return []string{"listed " + d + " " + annotator}, nil
+}
 func (byListing) Live(context.Context, dataset.BatchID) (query.LiveChunks, error) {
 	return query.LiveChunks{Generation: -1}, nil
 }
@@ -139,9 +142,21 @@ func TestTheCatalogListsUntilItIsWhole(t *testing.T) {
 	f.says("日本 a+b/b.1@4 a1b2c3_10:e10:5:-1")
 	layer := dataset.BatchID{Dataset: "日本 a+b", Batch: "b.1", Annotator: "lang"}
 	f.put(bus.BatchKey(layer), bus.BatchEntry{Generation: 99})
+	f.put(bus.ChunkKey(layer, "a1b2c3", 1), bus.ChunkEntry{ETag: "l1", Bytes: 6, Rows: rows(2)})
 	f.put(bus.BatchKey(dataset.BatchID{Dataset: "gone", Batch: "b"}), bus.BatchEntry{Generation: 2, Deleted: true})
 	f.put(bus.BatchKey(dataset.BatchID{Dataset: "z", Batch: "b"}), bus.BatchEntry{Generation: 1})
 	f.says("z/b@1\n日本 a+b/b.1@4 a1b2c3_10:e10:5:-1")
+
+	// Layers are told of apart.
+	if bs, err := f.Layer(t.Context(), "日本 a+b", "lang"); err != nil || len(bs) != 1 || bs[0] != "b.1" {
+		t.Error(bs, err)
+	}
+	if l, err := f.Live(t.Context(), layer); err != nil || l.Generation != 99 || len(l.Chunks) != 1 || l.Chunks[0].ETag != "l1" || l.Chunks[0].Rows != 2 {
+		t.Error(l, err)
+	}
+	if bs, err := f.Layer(t.Context(), "日本 a+b", "new"); err != nil || len(bs) != 1 || bs[0] != "listed 日本 a+b new" {
+		t.Error(bs, err)
+	}
 
 	// Somebody's hand: what cannot be read is not left out.
 	f.put(bus.BatchKey(id), "no entry")

@@ -268,7 +268,13 @@ func (noBus) Retry(context.Context, string) error { return errNoBus }
 // put stores a live chunk.
 func put(t testing.TB, s *mem.Store, d, batch string, n int, lines ...string) {
 	t.Helper()
-	key := dataset.BatchID{Dataset: d, Batch: batch}.ChunkKey("a1b2c3", n)
+	annotation(t, s, "", d, batch, n, lines...)
+}
+
+// annotation puts a chunk of a layer.
+func annotation(t testing.TB, s *mem.Store, annotator, d, batch string, n int, lines ...string) {
+	t.Helper()
+	key := dataset.BatchID{Dataset: d, Batch: batch, Annotator: annotator}.ChunkKey("a1b2c3", n)
 	if _, err := s.Put(context.Background(), key, []byte(strings.Join(lines, "\n")+"\n"), objstore.Condition{}); err != nil {
 		t.Fatal(err)
 	}
