@@ -30,7 +30,9 @@ func (q *ask) newScan(req PageRequest, views []*view, from spot, down bool) (*sc
 	}
 	o := Options{Dataset: req.Dataset, Columns: req.Columns, Annotators: req.Annotators, Where: req.Where, Live: true}
 	s.j, err = newJoin(s.w, o,
-		func() ([]string, error) { return q.known(req.Dataset, slices.Concat(req.Annotators, layersOf(req.Where))) },
+		func() ([]string, error) {
+			return q.known(req.Dataset, slices.Concat(req.Annotators, layersOf(req.Where)))
+		},
 		func(a string, _ bool) (stream, error) { return q.layerWalk(req.Dataset, a, views, from, down, n) })
 	if err != nil {
 		return nil, err
