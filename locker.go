@@ -25,7 +25,7 @@ func (l locker) Acquire(ctx context.Context, key, owner string, ttl, wait time.D
 	got, err := l.leases.Acquire(ctx, key, owner, ttl, wait, nil)
 	var held *lockd.HeldError
 	if errors.As(err, &held) {
-		return nil, &producers.LeaseHeldError{Key: key, Owner: held.HeldBy, Until: held.ExpiresAt}
+		return nil, &producers.LeaseHeldError{Owner: held.HeldBy, Until: held.ExpiresAt}
 	}
 	if err != nil {
 		return nil, err

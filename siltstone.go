@@ -20,7 +20,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/nats/bus"
 	"github.com/siltstone-data/siltstone/objstore"
 	"github.com/siltstone-data/siltstone/objstore/s3"
@@ -118,9 +117,9 @@ func (t *Tool) WriteAll(ctx context.Context, dataset, batch string, rows iter.Se
 
 // Annotate runs fn over the merged rows that an annotator has not annotated, and
 // stores what it gives as a layer; see producers.Annotate.
-func (t *Tool) Annotate(ctx context.Context, ds, annotator string, fn func(context.Context, dataset.Row) (dataset.Annotation, error), opts ...producers.Option) (producers.AnnotateResult, error) {
-	return producers.Annotate(ctx, t.store, t.announce, NewLocker(t.store, t.log), t.log, ds, annotator,
-		func(ctx context.Context, r query.Row) (dataset.Annotation, error) { return fn(ctx, r.Row) }, opts...)
+func (t *Tool) Annotate(ctx context.Context, ds, annotator string, fn producers.Func, opts ...producers.AnnotateOption) (producers.AnnotateResult, error) {
+	return producers.Annotate(ctx, t.store, t.announce, NewLocker(t.store, t.log), t.log, ds, annotator, fn,
+		append([]producers.AnnotateOption{producers.WorkDir(t.workDir)}, opts...)...)
 }
 
 // Export gives the merged rows of a dataset in (id, batch) order, at constant

@@ -54,18 +54,18 @@ func (r Ranges) String() string {
 	return b.String()
 }
 
-// Last is the greatest number of the set, or -1.
-func (r Ranges) Last() int {
-	if len(r.spans) == 0 {
-		return -1
-	}
-	return r.spans[len(r.spans)-1].hi
-}
-
 // Has reports whether n is in the set.
 func (r Ranges) Has(n int) bool {
 	_, ok := r.find(n)
 	return ok
+}
+
+// End is past the largest number of the set, and 0 where there is none.
+func (r Ranges) End() int {
+	if len(r.spans) == 0 {
+		return 0
+	}
+	return r.spans[len(r.spans)-1].hi + 1
 }
 
 // find gives the span that holds n, or the place where one would go.

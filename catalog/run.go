@@ -32,14 +32,20 @@ type RunManifest struct {
 	Annotator *string     `json:"annotator"`
 	// DeduplicateOn is nil for a run without an opinion; an empty list ends
 	// deduplication for the batch.
-	DeduplicateOn []string  `json:"deduplicate_on"`
-	Writer        string    `json:"writer"`
-	StartedAt     time.Time `json:"started_at"`
-	State         string    `json:"state"`
-	Chunks        int       `json:"chunks"`
-	Rows          int64     `json:"rows"`
-	Bytes         int64     `json:"bytes"`
-	UpdatedAt     time.Time `json:"updated_at"`
+	DeduplicateOn []string `json:"deduplicate_on"`
+	Writer        string   `json:"writer"`
+	// Token is that of the lease under which an annotator's run is written, 0 for
+	// all other runs. Whoever has the lease next may end such a run.
+	Token     int64     `json:"token,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+	State     string    `json:"state"`
+	Chunks    int       `json:"chunks"`
+	Rows      int64     `json:"rows"`
+	Bytes     int64     `json:"bytes"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// ETag is the version that was claimed or read.
+	ETag string `json:"-"`
 }
 
 // ID is the batch that the run writes to.
@@ -66,9 +72,10 @@ func ClaimRun(ctx context.Context, s objstore.Store, m RunManifest, random io.Re
 		if err != nil {
 			return RunManifest{}, fmt.Errorf("encode run manifest: %w", err)
 		}
-		_, err = s.Put(ctx, m.ID().RunKey(m.Run), raw, objstore.IfAbsent())
+		info, err := s.Put(ctx, m.ID().RunKey(m.Run), raw, objstore.IfAbsent())
 		switch {
 		case err == nil:
+			m.ETag = info.ETag
 			return m, nil
 		case errors.Is(err, objstore.ErrLost), errors.Is(err, objstore.ErrUnknown):
 			continue
@@ -128,29 +135,32 @@ func PutRun(ctx context.Context, s objstore.Store, m RunManifest) error {
 	return nil
 }
 
-// FailRun closes the run of a writer that is gone, unless it is closed.
-func FailRun(ctx context.Context, s objstore.Store, b dataset.BatchID, r dataset.Run) error {
-	for {
-		raw, info, err := objstore.ReadAll(ctx, s, b.RunKey(r))
-		if err != nil {
-			return fmt.Errorf("read run manifest %s: %w", b.RunKey(r), err)
-		}
-		m, err := parseRun(raw, b, r)
-		if err != nil {
-			return fmt.Errorf("run manifest %s: %w", b.RunKey(r), err)
-		}
-		if m.State != RunOpen {
-			return nil
-		}
-		m.State = RunFailed
-		if raw, err = json.Marshal(m); err != nil {
-			return fmt.Errorf("encode run manifest: %w", err)
-		}
-		_, err = s.Put(ctx, b.RunKey(r), raw, objstore.IfMatch(info.ETag))
-		if err == nil || !errors.Is(err, objstore.ErrLost) && !errors.Is(err, objstore.ErrUnknown) {
-			return err
-		}
+// EndRun closes a run that its writer and the next holder of its lease may both
+// want to close: by compare-and-swap with the version of the manifest that m was
+// claimed or read as. It gives what the manifest says in the end, and ErrLost
+// where that is another's word.
+func EndRun(ctx context.Context, s objstore.Store, m RunManifest) (RunManifest, error) {
+	key := m.ID().RunKey(m.Run)
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return m, fmt.Errorf("encode run manifest: %w", err)
 	}
+	info, err := s.Put(ctx, key, raw, objstore.IfMatch(m.ETag))
+	switch {
+	case err == nil:
+		m.ETag = info.ETag
+		return m, nil
+	case !errors.Is(err, objstore.ErrLost) && !errors.Is(err, objstore.ErrUnknown):
+		return m, fmt.Errorf("update run manifest %s: %w", key, err)
+	}
+	now, rerr := ReadRun(ctx, s, m.ID(), m.Run)
+	if rerr != nil {
+		return m, errors.Join(fmt.Errorf("update run manifest %s: %w", key, err), rerr)
+	}
+	if now.State == m.State && now.UpdatedAt.Equal(m.UpdatedAt) && now.Chunks == m.Chunks && now.Rows == m.Rows {
+		return now, nil // it was stored after all
+	}
+	return now, fmt.Errorf("update run manifest %s: %w", key, objstore.ErrLost)
 }
 
 // RunVersion is the version of run manifests that this code writes.
@@ -159,11 +169,12 @@ const RunVersion = 1
 // ReadRun reads a run manifest. One that does not say whose it is, as other
 // writers leave them, is the run's under whose name it lies.
 func ReadRun(ctx context.Context, s objstore.Store, b dataset.BatchID, r dataset.Run) (RunManifest, error) {
-	raw, _, err := objstore.ReadAll(ctx, s, b.RunKey(r))
+	raw, info, err := objstore.ReadAll(ctx, s, b.RunKey(r))
 	if err != nil {
 		return RunManifest{}, fmt.Errorf("read run manifest %s: %w", b.RunKey(r), err)
 	}
 	m, err := parseRun(raw, b, r)
+	m.ETag = info.ETag
 	if errors.Is(err, ErrDamaged) {
 		// A merge cannot guess what the run says of deduplication.
 		err = fmt.Errorf(`%w; put the file back as it was, or in its place {"run":%q,"deduplicate_on":LIST,"state":"failed"}, where LIST is the list that its writer gave (null: none)`, err, r)

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
@@ -16,330 +19,323 @@ import (
 	"github.com/siltstone-data/siltstone/query"
 )
 
-// AnnotateFunc annotates one row. An error skips the row: it is counted, and
-// tried again by the next run.
-type AnnotateFunc func(context.Context, query.Row) (dataset.Annotation, error)
+// storeGrace is how long annotations that are done may take to be stored once
+// the lease or the caller's context has ended.
+const storeGrace = 15 * time.Second
 
-// AnnotateResult says what an annotation has done.
-type AnnotateResult struct {
-	Dataset   string `json:"dataset"`
-	Annotator string `json:"annotator"`
-	Done      int64  `json:"done"`   // annotations that are stored
-	Failed    int64  `json:"failed"` // rows that were skipped
-	// Reasons counts failed rows by what went wrong, the commonest few; the
-	// others are counted under "other".
-	Reasons map[string]int64 `json:"reasons"`
-	Spent   float64          `json:"spent"` // of the budget's field
-	Chunks  int64            `json:"chunks"`
-	Bytes   int64            `json:"bytes"`
-	Token   int64            `json:"token"` // of the lease
-	// Total is how many merged rows the batches have that are not annotated,
-	// whatever the filter says of them; -1 where it is not known.
-	Total int64 `json:"total"`
-	// Stopped is "budget" or "stopped" where rows were left for that reason.
-	Stopped string `json:"stopped,omitempty"`
-}
-
-// The reasons for which rows are left.
-const (
-	StoppedByBudget = "budget"
-	StoppedByCaller = "stopped"
-)
-
-// maxReasons bounds the reasons that are told apart.
-const maxReasons = 20
-
-// layerAge is how long an annotation waits to be stored with others: with slow
-// annotators a chunk takes long to fill, and people look at what they pay for.
-const layerAge = 10 * time.Second
-
-// storeGrace is how long storing what is done may take when everything ends.
-const storeGrace = 30 * time.Second
-
-// Annotate runs fn over the merged rows that the annotator has not annotated,
-// in (id, batch) order, and stores what it gives as a layer. It holds the
-// annotator's lease all the while: ErrLeaseHeld says who has it, and when it is
-// lost every call is cancelled, what is done is stored if it still can be, and
-// the error is ErrLeaseLost. Where ctx ends, calls are cancelled as well.
+// Annotate calls fn for each merged row of a dataset that the annotator has not
+// annotated, in (id, batch) order, several at once, and stores what it gives in
+// the annotator's layer. Each call's annotation is stored in a chunk with others
+// and is safe from then on: whoever runs the same annotator later goes on with
+// the rest, also with the rows whose calls failed. When the process is killed, at
+// most as many calls are lost as a chunk has rows and as run at once.
 //
-// An annotation counts as done once it is stored. Fewer annotations than one
-// chunk has rows wait for that, over all batches together, so what a crash costs
-// are at most so many calls and those under way.
-func Annotate(ctx context.Context, store objstore.Store, announce Announcer, locker Locker, log *slog.Logger, ds, annotator string, fn AnnotateFunc, opts ...Option) (AnnotateResult, error) {
-	res := AnnotateResult{Dataset: ds, Annotator: annotator, Reasons: map[string]int64{}, Total: -1}
-	if err := (dataset.BatchID{Dataset: ds, Batch: "b", Annotator: annotator}).Check(); err != nil {
+// It holds the annotator's lease while it works, and renews it a minute before
+// its end. When that fails, every call is cancelled, what is done is stored, and
+// the error is ErrLeaseLost. The result says what was done beside an error too.
+func Annotate(ctx context.Context, store objstore.Store, announce Announcer, locker Locker, log *slog.Logger,
+	ds, annotator string, fn Func, opts ...AnnotateOption) (AnnotateResult, error) {
+	left := new(atomic.Int64)
+	return AnnotateWith(ctx, store, announce, locker, log, ds, annotator,
+		func(int) (Worker, error) { return funcWorker{fn, left}, nil }, opts...)
+}
+
+// AnnotateWith is Annotate with a Worker for each slot of the concurrency.
+func AnnotateWith(ctx context.Context, store objstore.Store, announce Announcer, locker Locker, log *slog.Logger,
+	ds, annotator string, workers func(slot int) (Worker, error), opts ...AnnotateOption) (AnnotateResult, error) {
+	res := AnnotateResult{Dataset: ds, Annotator: annotator, Reasons: []Reason{}}
+	if err := errors.Join(dataset.CheckDataset(ds), dataset.CheckAnnotator(annotator)); err != nil {
 		return res, err
 	}
-	if annotator == "" {
-		return res, fmt.Errorf("%w: the annotator needs a name", ErrOption)
-	}
-	o, err := newAnnotateOptions(opts)
+	o, w, err := newAnnotateOptions(opts)
 	if err != nil {
+		return res, fmt.Errorf("annotate %s with %s: %w", ds, annotator, err)
+	}
+	// A lease of a dataset that is not there would look like a dataset.
+	if err := probe(ctx, store, ds, o); err != nil {
 		return res, err
 	}
-	lease, err := locker.Acquire(ctx, dataset.LeaseKey(ds, annotator), o.name, o.annotate.lease, o.annotate.wait)
+	lease, err := locker.Acquire(ctx, dataset.LeaseKey(ds, annotator), w.name, o.leaseTTL, o.leaseWait)
 	if err != nil {
-		return res, err
+		return res, fmt.Errorf("annotate %s with %s: %w", ds, annotator, err)
 	}
-	res.Token = lease.Token()
 	a := &annotating{
-		store: store, announce: announce, log: log, opt: o, dataset: ds, annotator: annotator, fn: fn,
-		keeper: keep(ctx, lease, o.annotate.lease, log), res: res,
+		store: store, announce: announce, log: log, ds: ds, annotator: annotator, o: o, writer: w,
+		tokens:  make(chan struct{}, w.chunkRows+o.concurrency),
+		pace:    newPacer(o.rate),
+		reasons: &reasons{seen: map[string]*Reason{}},
+		looked:  map[string]look{},
 	}
-	a.out = &layerWriter{a: a, batches: map[string]*layerBatch{}}
-	defer func() {
-		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
-		defer stop()
-		a.keeper.release(ctx)
-	}()
-	err = a.run()
-	return a.res, err
+	a.layer = &layer{open: a.openRun, most: int64(w.chunkRows), parts: map[string]*part{}}
+	err = a.run(ctx, lease, workers)
+	a.result(&res)
+	return res, err
 }
 
-func newAnnotateOptions(opts []Option) (options, error) {
-	o, err := newOptions(append([]Option{Concurrency(DefaultConcurrency), LeaseFor(DefaultLease)}, opts...))
-	if err != nil {
-		return o, err
+// probe says whether there is anything to read, in the words of a reader.
+func probe(ctx context.Context, store objstore.Store, ds string, o annotateOptions) error {
+	for _, err := range query.Rows(ctx, store, query.Options{Dataset: ds, Batches: o.batches, Limit: 1, WorkDir: o.workDir}) {
+		if err != nil && !(o.merges != nil && errors.Is(err, dataset.ErrNotMerged)) {
+			return err
+		}
+		break
 	}
-	if err := o.annotate.check(); err != nil {
-		return o, fmt.Errorf("%w: %w", ErrOption, err)
-	}
-	return o, nil
+	return nil
 }
 
-// annotating is one run of Annotate.
+// annotating is one worker's stay with an annotator.
 type annotating struct {
 	store     objstore.Store
 	announce  Announcer
 	log       *slog.Logger
-	opt       options
-	dataset   string
+	ds        string
 	annotator string
-	fn        AnnotateFunc
-	keeper    *keeper
-	out       *layerWriter
-	res       AnnotateResult
+	o         annotateOptions
+	writer    options
+
+	fence *fence
+	layer *layer
+	// tokens are held from a call's beginning until its annotation is stored.
+	tokens  chan struct{}
+	pace    *pacer
+	reasons *reasons
+	workers []Worker
+	tally   tally
+
+	// work ends when no call may begin any more, calls when those that run are
+	// cancelled, storing when nothing may be stored any more.
+	work, calls, storing context.Context
+	stopWork, stopCalls  context.CancelCauseFunc
+
+	looked  map[string]look // by batch
+	failed  failedRows
+	sums    Result // at the end
+	runs    int
+	unknown []string
+	scale   scale
 }
 
-func (a *annotating) run() error {
-	ctx := a.keeper.ctx
-	batches, err := layerBatches(ctx, a.store, a.dataset, a.annotator)
-	if err == nil {
-		err = fence(ctx, a.store, a.dataset, a.annotator, batches)
+var (
+	errDrained  = errors.New("interrupted")
+	errBudget   = errors.New("the budget is spent")
+	errFinished = errors.New("finished")
+)
+
+// run does the work under a lease, and gives the lease back.
+func (a *annotating) run(ctx context.Context, lease Lease, workers func(int) (Worker, error)) error {
+	var stopStoring context.CancelCauseFunc
+	a.calls, a.stopCalls = context.WithCancelCause(ctx)
+	a.work, a.stopWork = context.WithCancelCause(a.calls)
+	a.storing, stopStoring = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopStoring(errFinished)
+	defer context.AfterFunc(a.o.drain, func() { a.stopWork(errDrained) })()
+	defer context.AfterFunc(a.calls, func() {
+		time.AfterFunc(storeGrace, func() { stopStoring(context.Cause(a.calls)) })
+	})()
+	a.fence = newFence(lease, a.ds+"/"+a.annotator, a.o.leaseTTL, a.log, func(err error) { a.stopCalls(err) })
+
+	var background sync.WaitGroup
+	kept, stopKeeping := context.WithCancel(a.storing)
+	background.Go(func() { a.fence.run(kept) })
+	if a.o.progress != nil {
+		background.Go(func() { a.tellProgress(kept) })
 	}
-	if err != nil {
-		return a.cause(err)
-	}
-	err = a.passes(ctx)
-	storing, stop := context.WithTimeout(context.WithoutCancel(ctx), storeGrace)
-	defer stop()
-	if cerr := a.out.closeAll(storing); err == nil {
-		err = cerr
-	}
-	return a.cause(err)
+	err := a.passes(workers)
+	err = errors.Join(err, a.dismiss())
+	var closeErr error
+	a.sums, a.runs, closeErr = a.layer.close(a.storing)
+	stopKeeping()
+	background.Wait()
+	return a.outcome(ctx, lease, err, closeErr)
 }
 
-// cause is why the work ended, where that is more than an error that came of it.
-func (a *annotating) cause(err error) error {
-	if lost := context.Cause(a.keeper.ctx); errors.Is(lost, ErrLeaseLost) {
-		return lost
-	}
-	if errors.Is(err, ErrRunTaken) { // by who holds the lease now
-		return fmt.Errorf("%w: %w", ErrLeaseLost, err)
-	}
-	return err
-}
-
-// passes annotates what there is, and then, where it is to follow, what is merged
-// later.
-func (a *annotating) passes(ctx context.Context) error {
-	waiting, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if stop := a.opt.annotate.stop; stop != nil {
-		go func() {
-			select {
-			case <-stop:
-				cancel()
-			case <-waiting.Done():
-			}
-		}()
-	}
-	for batches := a.opt.annotate.batches; ; {
-		err := a.rows(ctx, batches)
-		if errors.Is(err, dataset.ErrNotMerged) && a.opt.annotate.follow != nil {
-			err = nil
-		}
-		if err != nil || a.res.Stopped != "" || a.opt.annotate.follow == nil {
+// passes goes through all rows, and then through those that come.
+func (a *annotating) passes(workers func(int) (Worker, error)) error {
+	for slot := range a.o.concurrency {
+		w, err := workers(slot)
+		if err != nil {
 			return err
 		}
-		if err := a.out.flushAll(ctx); err != nil {
-			return err
-		}
-		a.tell()
-		if batches, err = a.opt.annotate.follow(waiting); err != nil {
-			if waiting.Err() != nil && ctx.Err() == nil {
-				a.res.Stopped = StoppedByCaller
-				return nil
-			}
-			return err
-		}
+		a.workers = append(a.workers, w)
 	}
+	if err := a.survey(); err != nil {
+		return a.quiet(err)
+	}
+	if err := a.besides(); err != nil {
+		return a.quiet(err)
+	}
+	if a.o.merges != nil {
+		return a.follow()
+	}
+	return a.pass(a.options())
 }
 
-// input is what is read: the rows that the annotator has not annotated.
-func (a *annotating) input(ctx context.Context, batches []string) (query.Options, error) {
-	o := query.Options{Dataset: a.dataset, Batches: batches, Columns: a.opt.annotate.columns, Where: a.opt.annotate.where, Missing: a.annotator}
+// dismiss ends the workers, all at once: each may take its time.
+func (a *annotating) dismiss() error {
+	var g errgroup.Group
+	errs := make([]error, len(a.workers))
+	for i, w := range a.workers {
+		g.Go(func() error {
+			errs[i] = w.Close()
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}
+
+// besides adds the layers that columns are asked of, as A.field.
+func (a *annotating) besides() error {
 	var known []string
-	for _, c := range o.Columns {
+	for _, c := range a.o.columns {
 		name, _, dotted := strings.Cut(c, ".")
 		if !dotted {
 			continue
 		}
 		if known == nil {
 			var err error
-			if known, err = catalog.Annotators(ctx, a.store, a.dataset); err != nil {
-				return o, err
-			}
-		}
-		if slices.Contains(known, name) && !slices.Contains(o.Annotators, name) {
-			o.Annotators = append(o.Annotators, name)
-		}
-	}
-	return o, nil
-}
-
-// rows annotates rows until there are no more, or something ends the work.
-func (a *annotating) rows(ctx context.Context, batches []string) error {
-	o, err := a.input(ctx, batches)
-	if err != nil {
-		return err
-	}
-	var opened query.Opened
-	o.Opened = func(op query.Opened) { opened = op }
-	w := newWorkers(ctx, a.fn, a.opt.annotate)
-	go w.read(query.Rows(w.reading, a.store, o))
-	// Whatever ends this, no call is left behind.
-	defer w.end()
-	timer := time.NewTimer(layerAge)
-	defer timer.Stop()
-	for {
-		select {
-		case out, ok := <-w.results:
-			if !ok {
-				if w.err != nil {
-					return w.err
-				}
-				a.res.Stopped = w.stopped()
-				if opened.Rows == 0 && a.res.Stopped == "" {
-					return a.empty(ctx)
-				}
-				return nil
-			}
-			if err := a.take(ctx, out); err != nil {
+			if known, err = catalog.Annotators(a.work, a.store, a.ds); err != nil {
 				return err
 			}
-			if a.res.Total < 0 && a.opt.annotate.where == nil {
-				a.res.Total = opened.Rows - opened.Annotated
-			}
-			if b := a.opt.annotate.budget; b.Limit > 0 && a.res.Spent >= b.Limit {
-				w.stop(StoppedByBudget)
-			}
-		case <-timer.C:
-			timer.Reset(layerAge)
-			if a.out.unsaved > 0 && a.opt.now().Sub(a.out.since) >= layerAge {
-				if err := a.out.flushAll(ctx); err != nil {
-					return err
-				}
-				a.tell()
-			}
 		}
-	}
-}
-
-// take counts an outcome, and stores an annotation. What was done when the lease
-// was lost is tried to be stored as well.
-func (a *annotating) take(ctx context.Context, out outcome) error {
-	if errors.Is(out.err, ErrGiveUp) {
-		return out.err
-	}
-	row := dataset.Row{}
-	data, meta, err := out.encode()
-	if err == nil {
-		row, err = dataset.AnnotationRow(out.row.Batch, out.row.ID, a.opt.now(), data, meta)
-	}
-	if field := a.opt.annotate.budget.Field; field != "" {
-		a.res.Spent += spent(meta, field) // failed or not, it was paid for
-	}
-	if err != nil {
-		a.fail(err)
-		a.tell()
-		return nil
-	}
-	err = a.out.add(context.WithoutCancel(ctx), out.row.Batch, row)
-	a.tell()
-	return err
-}
-
-func (a *annotating) fail(err error) {
-	a.res.Failed++
-	reason := err.Error()
-	if len(reason) > 200 {
-		reason = strings.ToValidUTF8(reason[:200], "") + "…"
-	}
-	if _, known := a.res.Reasons[reason]; !known && len(a.res.Reasons) >= maxReasons {
-		reason = "other"
-	}
-	a.res.Reasons[reason]++
-}
-
-func (a *annotating) tell() {
-	if a.opt.annotate.progress != nil {
-		a.opt.annotate.progress(a.res)
-	}
-}
-
-// empty leaves a layer behind for a dataset of no rows: that it was annotated is
-// not the same as that nobody has.
-func (a *annotating) empty(ctx context.Context) error {
-	batches := a.opt.annotate.batches
-	if batches == nil {
-		ids, err := catalog.Batches(ctx, a.store, a.dataset)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			batches = append(batches, id.Batch)
-		}
-	}
-	for _, name := range batches {
-		id := dataset.BatchID{Dataset: a.dataset, Batch: name, Annotator: a.annotator}
-		base, err := catalog.FindRecord(ctx, a.store, dataset.BatchID{Dataset: a.dataset, Batch: name})
-		if err != nil {
-			return err
-		}
-		layer, err := catalog.Open(ctx, a.store, id)
-		if err != nil {
-			return err
-		}
-		if !base.Exists() || base.Record.Deleted || layer.Head.Exists() || len(layer.Live) > 0 {
-			continue
-		}
-		if err := a.out.empty(ctx, name); err != nil {
-			return err
+		if slices.Contains(known, name) && !slices.Contains(a.o.beside, name) {
+			a.o.beside = append(slices.Clip(a.o.beside), name)
 		}
 	}
 	return nil
 }
 
-// spent is the number in a field of metadata, 0 where there is none.
-func spent(meta []byte, field string) float64 {
-	raw, ok := (dataset.Row{Raw: meta}).Column(field)
-	if !ok {
-		return 0
+// quiet leaves out errors that only say that the work was stopped.
+func (a *annotating) quiet(err error) error {
+	if err != nil && a.work.Err() != nil {
+		return nil
 	}
-	n, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || n < 0 {
-		return 0
+	return err
+}
+
+func (a *annotating) options() query.Options {
+	return query.Options{
+		Dataset: a.ds, Batches: a.o.batches, Columns: a.o.columns, Annotators: a.o.beside, Missing: a.annotator,
+		Where: a.o.where, WorkDir: a.o.workDir, Unknown: func(columns []string) { a.unknown = columns },
 	}
-	return n
+}
+
+// openRun starts the run of a batch. Before its first chunk the lease is renewed:
+// whoever holds it later has seen the run's manifest then, and can seal the run.
+func (a *annotating) openRun(ctx context.Context, batch string, sealed func(int64)) (*Writer, error) {
+	opts := append(a.o.writer[:len(a.o.writer):len(a.o.writer)],
+		Name(a.writer.name), underLease(a.fence.lease.Token(), sealed), OnStored(a.stored))
+	w, err := OpenBatch(ctx, a.store, a.announce, a.log, dataset.BatchID{Dataset: a.ds, Batch: batch, Annotator: a.annotator}, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.fence.prove(ctx); err != nil {
+		_, _ = w.Abort(ctx) // or the next holder ends it
+		return nil, err
+	}
+	return w, nil
+}
+
+// stored notes that annotations are safe.
+func (a *annotating) stored(ids []string) {
+	a.tally.count(func(t *tally) { t.stored += int64(len(ids)) })
+	for range ids {
+		<-a.tokens
+	}
+}
+
+// outcome gives the lease back, and picks the error that says most.
+func (a *annotating) outcome(ctx context.Context, lease Lease, err, closeErr error) error {
+	if cause := context.Cause(a.calls); cause != nil && (ctx.Err() == nil || errors.Is(cause, ErrLeaseLost)) {
+		err = cause
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = a.explain(closeErr)
+	}
+	if errors.Is(err, ErrLeaseLost) {
+		return err
+	}
+	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if rerr := lease.Release(releasing); rerr != nil {
+		a.log.Warn("the lease could not be given back; it ends by itself", "lease", a.fence.name, "err", rerr)
+	}
+	return err
+}
+
+// explain tells a name that is taken as what it means here.
+func (a *annotating) explain(err error) error {
+	if errors.Is(err, ErrRunTaken) && !errors.Is(err, ErrLeaseLost) {
+		return &leaseError{fmt.Sprintf("the lease of %s was taken over, and its next holder has ended this run", a.fence.name), err}
+	}
+	return err
+}
+
+// fail ends everything because of an error.
+func (a *annotating) fail(err error) { a.stopCalls(a.explain(err)) }
+
+func (a *annotating) result(res *AnnotateResult) {
+	t := &a.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	res.Rows, res.Failed, res.Unstored, res.Calls = a.sums.Rows, t.failed, t.answered-a.sums.Rows, t.calls
+	res.Runs, res.Chunks, res.Bytes = a.runs, a.sums.Chunks, a.sums.Bytes
+	res.Reasons, res.Unknown = a.reasons.list(), a.unknown
+	if a.o.budget != nil {
+		res.Spent = &t.spent
+	}
+	switch cause := context.Cause(a.work); {
+	case errors.Is(cause, ErrLeaseLost):
+		res.Stopped = StoppedByLease
+	case errors.Is(cause, errBudget):
+		res.Stopped = StoppedByBudget
+	case errors.Is(cause, errDrained), errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
+		res.Stopped = StoppedByInterrupt
+	}
+}
+
+// survey ends what earlier workers have left open, and then looks what there is.
+func (a *annotating) survey() error {
+	s := &sealing{store: a.store, within: a.writer.retryFor}
+	parts, err := catalog.LayerBatches(a.work, a.store, a.ds, a.annotator)
+	if err != nil {
+		return err
+	}
+	if err := a.unsplit(); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	err = eachOf(a.work, parts, func(ctx context.Context, b dataset.BatchID) error {
+		found, err := s.part(ctx, b)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		a.scale.annotated += found.rows
+		if !found.empty {
+			a.looked[b.Batch] = look{layer: true}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.measure()
+}
+
+// unsplit refuses annotations that nobody can read yet.
+func (a *annotating) unsplit() error {
+	for info, err := range a.store.List(a.work, dataset.OldChunkDir(a.ds, a.annotator)+"chunk_", "") {
+		if err != nil {
+			return fmt.Errorf("list older chunks: %w", err)
+		}
+		if dataset.ParseKey(info.Key).Kind == dataset.KindOldChunk && info.Size > 0 {
+			return fmt.Errorf("layer %s of %s: %w: %s is of an older tool, and a merge has to split it first", a.annotator, a.ds, dataset.ErrNotMerged, info.Key)
+		}
+	}
+	return nil
 }

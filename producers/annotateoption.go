@@ -8,99 +8,156 @@ import (
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
-// DefaultConcurrency is how many rows are annotated at a time.
-const DefaultConcurrency = 16
+// The defaults of an annotator.
+const (
+	DefaultConcurrency = 16
+	// DefaultAnnotationAge is how long an annotation waits for others to fill its
+	// chunk: the longest that a slow annotator's work can be lost for.
+	DefaultAnnotationAge = 10 * time.Second
+)
 
-// annotateOptions are those that only Annotate has.
+// AnnotateOption changes how rows are annotated.
+type AnnotateOption interface{ annotate(*annotateOptions) }
+
 type annotateOptions struct {
 	where       *dataset.Filter
 	columns     []string
+	beside      []string // layers
 	batches     []string
 	concurrency int
-	retry       int
+	retries     int
 	timeout     time.Duration
-	every       time.Duration
-	budget      Budget
-	lease       time.Duration
-	wait        time.Duration
-	stop        <-chan struct{}
-	progress    func(AnnotateResult)
-	follow      Follower
+	rate        Rate
+	budget      *Limit
+	progress    func(Progress)
+	merges      MergeSource
+	drain       context.Context
+	leaseTTL    time.Duration
+	leaseWait   time.Duration
+	workDir     string
+	writer      []Option // of the runs
 }
 
-// Follower waits until batches have been merged since it was called last, and
-// names them. What it named counts as seen when it is called again: whatever
-// follows for it must be able to die in between.
-type Follower func(context.Context) (batches []string, err error)
+type annotateOption func(*annotateOptions)
 
-// Follow goes on with what is merged while the annotation runs, until it is
-// stopped. It does not end for want of rows.
-func Follow(f Follower) Option { return func(o *options) { o.annotate.follow = f } }
+func (fn annotateOption) annotate(o *annotateOptions) { fn(o) }
 
-// Budget ends an annotation when the sum of a numeric field of the metadata,
-// such as cost_usd, has passed a limit. Calls under way by then are finished.
-type Budget struct {
-	Field string
-	Limit float64
+// An option of writers is one of annotators too: ChunkRows, RetryFor, Clock.
+func (fn Option) annotate(o *annotateOptions) { o.writer = append(o.writer, fn) }
+
+// Where annotates only the rows of which a filter is true.
+func Where(f *dataset.Filter) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.where = f })
 }
 
-// Where annotates only the rows of which the filter is true.
-func Where(f *dataset.Filter) Option { return func(o *options) { o.annotate.where = f } }
+// Columns cuts the rows that are annotated down to id, _created_at and these.
+func Columns(names ...string) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.columns = append([]string{}, names...) })
+}
 
-// Columns gives the annotator only these columns, beside id and _created_at.
-func Columns(names ...string) Option {
-	return func(o *options) { o.annotate.columns = append([]string{}, names...) }
+// Annotators lays the layers of others beside the rows, as columns named A.field.
+func Annotators(names ...string) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.beside = names })
 }
 
 // Batches annotates only the rows of these batches.
-func Batches(names ...string) Option { return func(o *options) { o.annotate.batches = names } }
+func Batches(names ...string) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.batches = append([]string{}, names...) })
+}
 
-// Concurrency sets how many rows are annotated at a time.
-func Concurrency(n int) Option { return func(o *options) { o.annotate.concurrency = n } }
+// Concurrency sets how many calls run at once.
+func Concurrency(n int) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.concurrency = n })
+}
 
-// Retry sets how many times a row that failed is tried again at once.
-func Retry(n int) Option { return func(o *options) { o.annotate.retry = n } }
+// Retry sets how often a failed call is made again, after a growing pause,
+// before its row is left to the next run.
+func Retry(n int) AnnotateOption { return annotateOption(func(o *annotateOptions) { o.retries = n }) }
 
-// Timeout sets how long one try may take; 0 is for ever.
-func Timeout(d time.Duration) Option { return func(o *options) { o.annotate.timeout = d } }
+// Timeout sets how long one call may take; 0 is for ever.
+func Timeout(d time.Duration) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.timeout = d })
+}
 
-// Every sets the least time from the start of one try to that of the next.
-func Every(d time.Duration) Option { return func(o *options) { o.annotate.every = d } }
+// AtRate limits how many calls begin in a second.
+func AtRate(r Rate) AnnotateOption { return annotateOption(func(o *annotateOptions) { o.rate = r }) }
 
-// Spend sets a budget.
-func Spend(b Budget) Option { return func(o *options) { o.annotate.budget = b } }
+// Budget lets no call begin once the sum of a numeric field of the metadata has
+// come to the limit. Calls that run by then end, and are paid for.
+func Budget(l Limit) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.budget = &l })
+}
 
-// LeaseFor sets how long the annotator's lease lasts. It is renewed a minute, or
-// half of it, before its end.
-func LeaseFor(d time.Duration) Option { return func(o *options) { o.annotate.lease = d } }
+// OnProgress sets a function that is told a few times a second how far it is.
+func OnProgress(fn func(Progress)) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.progress = fn })
+}
 
-// WaitForLease sets how long to wait while another annotates under the name.
-func WaitForLease(d time.Duration) Option { return func(o *options) { o.annotate.wait = d } }
+// Follow stays when all rows are annotated, and takes new ones as their batches
+// merge.
+func Follow(s MergeSource) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.merges = s })
+}
 
-// StopWhen ends an annotation when stop is closed: no row is begun any more,
-// those under way are finished, and all are stored.
-func StopWhen(stop <-chan struct{}) Option { return func(o *options) { o.annotate.stop = stop } }
+// DrainWhen ends the work early but in order: when ctx ends, no call begins any
+// more, and those that run are waited for. To cancel them too, end the context
+// of the call.
+func DrainWhen(ctx context.Context) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.drain = ctx })
+}
 
-// OnProgress sets a function that is told how far an annotation is, after each
-// row. It is called by one goroutine at a time and must be quick.
-func OnProgress(fn func(AnnotateResult)) Option { return func(o *options) { o.annotate.progress = fn } }
+// LeaseTTL sets how long the lease lasts; it is renewed a minute before its end,
+// or after half of it. When the holder dies, the next one waits for that long.
+func LeaseTTL(d time.Duration) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.leaseTTL = d })
+}
 
-func (a *annotateOptions) check() error {
+// LeaseWait sets how long to wait for a lease that another has.
+func LeaseWait(d time.Duration) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.leaseWait = d })
+}
+
+// WorkDir sets where spill files go; the system's temporary folder otherwise.
+func WorkDir(dir string) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.workDir = dir })
+}
+
+func newAnnotateOptions(opts []AnnotateOption) (annotateOptions, options, error) {
+	o := annotateOptions{concurrency: DefaultConcurrency, leaseTTL: DefaultLeaseTTL, drain: context.Background()}
+	o.writer = append(o.writer, ChunkAge(DefaultAnnotationAge))
+	for _, opt := range opts {
+		opt.annotate(&o)
+	}
+	w, err := newOptions(o.writer)
+	if err == nil {
+		if err = o.check(w); err != nil {
+			err = fmt.Errorf("%w: %w", ErrOption, err)
+		}
+	}
+	return o, w, err
+}
+
+func (o *annotateOptions) check(w options) error {
 	switch {
-	case a.concurrency < 1:
-		return fmt.Errorf("concurrency %d: at least 1 is needed", a.concurrency)
-	case a.retry < 0:
-		return fmt.Errorf("retry %d: it cannot be negative", a.retry)
-	case a.timeout < 0:
-		return fmt.Errorf("timeout %s: it cannot be negative (0 turns it off)", a.timeout)
-	case a.every < 0:
-		return fmt.Errorf("every %s: it cannot be negative", a.every)
-	case a.lease < MinLease:
-		return fmt.Errorf("lease of %s: at least %s are needed", a.lease, MinLease)
-	case a.wait < 0:
-		return fmt.Errorf("wait of %s for the lease: it cannot be negative", a.wait)
-	case a.budget.Limit < 0 || a.budget.Limit > 0 && a.budget.Field == "":
-		return fmt.Errorf("budget %v of %q: it takes a field of the metadata and a limit above 0", a.budget.Limit, a.budget.Field)
+	case o.concurrency < 1:
+		return fmt.Errorf("concurrency %d: at least 1 is needed", o.concurrency)
+	case o.retries < 0:
+		return fmt.Errorf("%d retries: the number cannot be negative", o.retries)
+	case o.timeout < 0:
+		return fmt.Errorf("timeout %s: it cannot be negative (0 turns it off)", o.timeout)
+	case o.rate < 0:
+		return fmt.Errorf("rate %v: it cannot be negative (0 turns it off)", float64(o.rate))
+	case o.leaseTTL < MinLeaseTTL:
+		return fmt.Errorf("a lease of %s: at least %s is needed to renew it in time", o.leaseTTL, MinLeaseTTL)
+	case w.deduplicateOn != nil:
+		return fmt.Errorf("annotations are not deduplicated: they are one for each row")
+	case w.onStored != nil:
+		return fmt.Errorf("OnStored is for writers")
+	}
+	for _, b := range o.batches {
+		if err := dataset.CheckBatch(b); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -51,15 +51,23 @@ func (w *Writer) seal(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	// A slot that a failed chunk gave back is none: whoever seals a run counts on
+	// it that its writer has not more than InFlight chunks under way (seal.go).
+	if err := w.brokenErr(); err != nil {
+		<-w.slots
+		return err
+	}
 	w.stopTimer()
 	c := w.buf
 	c.number, c.done = w.next, make(chan struct{})
-	// The next chunk will be about as large, and growing to that costs twice.
-	w.buf = chunk{body: make([]byte, 0, min(len(c.body)+len(c.body)/8, w.opt.chunkBytes))}
+	w.buf, w.room = chunk{}, min(len(c.body)+len(c.body)/8, w.opt.chunkBytes)
 	w.next++
 	w.mu.Lock()
 	w.underWay[c.number] = &c
 	w.mu.Unlock()
+	if w.opt.onSealed != nil {
+		w.opt.onSealed(c.rows)
+	}
 	w.wg.Go(func() {
 		defer func() { <-w.slots }()
 		w.upload(&c)

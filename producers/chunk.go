@@ -40,20 +40,19 @@ func (w *Writer) upload(c *chunk) {
 	delete(w.underWay, c.number)
 	if err != nil {
 		w.failed = append(w.failed, c.number)
+		if w.opt.token > 0 {
+			w.unsettled = append(w.unsettled, c)
+		}
 		if w.failure == nil {
 			w.failure = err
 			close(w.broken)
 		}
 	} else {
-		w.manifest.Chunks++
-		w.manifest.Rows += c.rows
-		w.manifest.Bytes += int64(len(c.body))
+		w.count(c)
 	}
 	w.mu.Unlock()
-	if err == nil && w.opt.onStored != nil {
-		w.storedSeq.Lock()
-		w.opt.onStored(c.ids)
-		w.storedSeq.Unlock()
+	if err == nil {
+		w.tellStored(c)
 	}
 	close(c.done)
 	if err != nil {
@@ -65,6 +64,21 @@ func (w *Writer) upload(c *chunk) {
 	}
 	e.Key, e.ETag, e.Rows, e.Bytes = w.batch.ChunkKey(w.run, c.number), info.ETag, &c.rows, int64(len(c.body))
 	w.announce.chunk(w.ctx, e)
+}
+
+// count notes a stored chunk; the caller has mu.
+func (w *Writer) count(c *chunk) {
+	w.manifest.Chunks++
+	w.manifest.Rows += c.rows
+	w.manifest.Bytes += int64(len(c.body))
+}
+
+func (w *Writer) tellStored(c *chunk) {
+	if w.opt.onStored != nil {
+		w.storedSeq.Lock()
+		w.opt.onStored(c.ids)
+		w.storedSeq.Unlock()
+	}
 }
 
 const (

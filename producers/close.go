@@ -92,6 +92,10 @@ func (w *Writer) end(ctx context.Context, abort bool) (Result, error) {
 // finish writes the manifest for the last time and announces the end of the run.
 // Every chunk is stored or given up by now.
 func (w *Writer) finish(ctx context.Context, sealErr error, abort bool) (Result, error) {
+	var settleErr error
+	if w.opt.token > 0 {
+		settleErr = w.settle(ctx)
+	}
 	w.mu.Lock()
 	if w.failure == nil {
 		w.failure = sealErr
@@ -107,7 +111,15 @@ func (w *Writer) finish(ctx context.Context, sealErr error, abort bool) (Result,
 	if abort && errors.Is(err, errAborted) {
 		err = nil // as asked for
 	}
-	if perr := w.putManifest(ctx, m); perr != nil {
+	perr := settleErr
+	switch {
+	case perr != nil:
+	case w.opt.token > 0:
+		perr = w.endRun(ctx, m)
+	default:
+		perr = w.putManifest(ctx, m)
+	}
+	if perr != nil {
 		return res, errors.Join(err, fmt.Errorf("%d rows of %s are stored, but run %s stays open: %w", res.Rows, w.batch, w.run, perr))
 	}
 	e := dataset.NewEvent(dataset.RunCompleted, w.batch, m.UpdatedAt)

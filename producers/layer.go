@@ -2,161 +2,157 @@ package producers
 
 import (
 	"context"
-	"time"
+	"errors"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
-// maxLayerWriters bounds the runs of an annotator that are open at a time; the
-// one that was used longest ago is closed for another.
-const maxLayerWriters = 64
+// parallelRuns is how many runs or batches are opened, ended or looked at at
+// once.
+const parallelRuns = 8
 
-// layerWriter stores annotations of rows of any batches, each under a run of its
-// batch. All that is not stored yet is less than one chunk, over all batches
-// together: that is what a crash costs.
-type layerWriter struct {
-	a       *annotating
-	batches map[string]*layerBatch
-	unsaved int
-	since   time.Time // when the first of what is unsaved came
-	used    int       // counts uses
+// layer is what one annotator's worker writes: a run in each batch that it comes
+// to. The rows that wait in the buffers of all runs together are never more than
+// a chunk may have; so many annotations are lost at most when the process dies.
+type layer struct {
+	open func(ctx context.Context, batch string, sealed func(rows int64)) (*Writer, error)
+	most int64
+
+	mu      sync.Mutex
+	parts   map[string]*part
+	waiting int64 // rows in all buffers
 }
 
-type layerBatch struct {
-	name    string
+// part is the layer's part in one batch.
+type part struct {
+	ready   chan struct{} // closed when w or err is set
 	w       *Writer
-	unsaved int
-	used    int
+	err     error
+	waiting int64 // guarded by layer.mu
 }
 
-// add takes an annotation, and stores a chunk when there are enough.
-func (l *layerWriter) add(ctx context.Context, batch string, r dataset.Row) error {
-	b, err := l.open(ctx, batch)
-	if err != nil {
+// add writes a row. When too many wait, the fullest buffer is put on its way.
+func (l *layer) add(ctx context.Context, batch string, r dataset.Row) error {
+	p, first := l.part(batch)
+	if first {
+		p.w, p.err = l.open(ctx, batch, func(rows int64) { l.count(p, -rows) })
+		close(p.ready)
+	}
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if p.err != nil {
+		return p.err
+	}
+	if err := p.w.WriteRow(ctx, r); err != nil {
 		return err
 	}
-	if err := b.w.WriteRow(ctx, r); err != nil {
-		return err
-	}
-	if l.unsaved == 0 {
-		l.since = l.a.opt.now()
-	}
-	b.unsaved++
-	l.unsaved++
-	if l.unsaved < l.a.opt.chunkRows {
-		return nil
-	}
-	fullest := b
-	for _, other := range l.batches {
-		if other.unsaved > fullest.unsaved {
-			fullest = other
+	l.count(p, 1) // the count may have been below zero for a moment
+	for {
+		fullest := l.fullest()
+		if fullest == nil {
+			return nil
 		}
-	}
-	return l.flush(ctx, fullest)
-}
-
-// open gives the writer of a batch. Before a run gets its first chunk the lease
-// is asked for again: that it is still held proves that who holds it next will
-// see the run, and can shut it out.
-func (l *layerWriter) open(ctx context.Context, batch string) (*layerBatch, error) {
-	l.used++
-	if b := l.batches[batch]; b != nil {
-		b.used = l.used
-		return b, nil
-	}
-	if len(l.batches) >= maxLayerWriters {
-		var oldest *layerBatch
-		for _, b := range l.batches {
-			if oldest == nil || b.used < oldest.used {
-				oldest = b
-			}
-		}
-		if err := l.close(ctx, oldest); err != nil {
-			return nil, err
-		}
-	}
-	id := dataset.BatchID{Dataset: l.a.dataset, Batch: batch, Annotator: l.a.annotator}
-	w, err := OpenBatch(ctx, l.a.store, l.a.announce, l.a.log, id, ChunkRows(l.a.opt.chunkRows), ChunkBytes(l.a.opt.chunkBytes),
-		ChunkAge(0), RetryFor(l.a.opt.retryFor), Name(l.a.opt.name), Clock(l.a.opt.now), Random(l.a.opt.random))
-	if err != nil {
-		return nil, err
-	}
-	b := &layerBatch{name: batch, w: w, used: l.used}
-	if err := l.a.keeper.renew(ctx); err != nil {
-		_, _ = w.Abort(ctx) // it has no chunk
-		return nil, err
-	}
-	l.batches[batch] = b
-	return b, nil
-}
-
-// flush stores what is unsaved of a batch.
-func (l *layerWriter) flush(ctx context.Context, b *layerBatch) error {
-	if err := b.w.Flush(ctx); err != nil {
-		return err
-	}
-	l.saved(b)
-	return nil
-}
-
-func (l *layerWriter) saved(b *layerBatch) {
-	l.a.res.Done += int64(b.unsaved)
-	l.unsaved -= b.unsaved
-	b.unsaved = 0
-}
-
-// flushAll stores everything.
-func (l *layerWriter) flushAll(ctx context.Context) error {
-	for _, b := range l.batches {
-		if b.unsaved == 0 {
-			continue
-		}
-		if err := l.flush(ctx, b); err != nil {
+		if err := fullest.w.push(ctx, false); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
-// close stores what is left of a batch and closes its run.
-func (l *layerWriter) close(ctx context.Context, b *layerBatch) error {
-	delete(l.batches, b.name)
-	res, err := b.w.Close(ctx)
-	l.a.res.Chunks += int64(res.Chunks)
-	l.a.res.Bytes += res.Bytes
-	if err == nil {
-		l.saved(b)
-	} else {
-		l.unsaved -= b.unsaved
+// part gives the part in a batch, and whether the caller is the first to ask for
+// it, who has to open it.
+func (l *layer) part(batch string) (p *part, first bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p = l.parts[batch]
+	if first = p == nil; first {
+		p = &part{ready: make(chan struct{})}
+		l.parts[batch] = p
 	}
-	return err
+	return p, first
 }
 
-// closeAll closes every run, also after an error of one, which it gives.
-func (l *layerWriter) closeAll(ctx context.Context) error {
-	var first error
-	for _, b := range l.batches {
-		if err := l.close(ctx, b); err != nil && first == nil {
-			first = err
+func (l *layer) count(p *part, rows int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.waiting += rows
+	l.waiting += rows
+}
+
+// fullest is the part with the most rows waiting, where too many wait.
+func (l *layer) fullest() *part {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting < l.most {
+		return nil
+	}
+	var most *part
+	for _, p := range l.parts {
+		if p.waiting > 0 && (most == nil || p.waiting > most.waiting) {
+			most = p
 		}
 	}
-	return first
+	return most
 }
 
-// empty stores a chunk of no rows, which says that nothing of a batch is left to
-// annotate.
-func (l *layerWriter) empty(ctx context.Context, batch string) error {
-	b, err := l.open(ctx, batch)
-	if err != nil {
+// writers are those of all runs. Nobody adds rows meanwhile.
+func (l *layer) writers() []*Writer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ws []*Writer
+	for _, p := range l.parts {
+		if p.w != nil {
+			ws = append(ws, p.w)
+		}
+	}
+	return ws
+}
+
+// flush waits until all rows are stored.
+func (l *layer) flush(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelRuns)
+	for _, w := range l.writers() {
+		g.Go(func() error { return w.Flush(ctx) })
+	}
+	return g.Wait()
+}
+
+// close ends all runs, and sums up what they have stored.
+func (l *layer) close(ctx context.Context) (sum Result, runs int, err error) {
+	ws := l.writers()
+	var g errgroup.Group
+	g.SetLimit(parallelRuns)
+	results, errs := make([]Result, len(ws)), make([]error, len(ws))
+	for i, w := range ws {
+		g.Go(func() error {
+			results[i], errs[i] = w.Close(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for _, r := range results {
+		sum.Rows += r.Rows
+		sum.Chunks += r.Chunks
+		sum.Bytes += r.Bytes
+	}
+	return sum, len(ws), errors.Join(errs...)
+}
+
+// push puts the buffer on its way to the store; an empty one only when it is to
+// say that there are no rows.
+func (w *Writer) push(ctx context.Context, empty bool) error {
+	if err := w.take(ctx); err != nil {
 		return err
 	}
-	if err := b.w.take(ctx); err != nil {
-		return err
+	defer w.give()
+	if w.buf.rows == 0 && !empty {
+		return nil
 	}
-	err = b.w.seal(ctx)
-	b.w.give()
-	if err != nil {
-		return err
-	}
-	return l.close(ctx, b)
+	return w.seal(ctx)
 }

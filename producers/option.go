@@ -40,7 +40,10 @@ type options struct {
 	now           func() time.Time
 	random        io.Reader
 	onStored      func(ids []string)
-	annotate      annotateOptions
+
+	// Of a run that is written under a lease.
+	token    int64
+	onSealed func(rows int64) // told when rows leave the buffer on their way to the store
 }
 
 // DeduplicateOn says on which columns the rows of the batch are duplicates of
@@ -79,6 +82,13 @@ func Random(r io.Reader) Option { return func(o *options) { o.random = r } }
 // it is stored, one call at a time, not always in the order of the chunks. It
 // must not call the writer.
 func OnStored(fn func(ids []string)) Option { return func(o *options) { o.onStored = fn } }
+
+// underLease marks the run as one that whoever has the lease next may end, and
+// that therefore ends with compare-and-swap, and only once nothing of it can
+// come late.
+func underLease(token int64, onSealed func(rows int64)) Option {
+	return func(o *options) { o.token, o.onSealed = token, onSealed }
+}
 
 func newOptions(opts []Option) (options, error) {
 	o := options{

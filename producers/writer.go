@@ -34,6 +34,7 @@ type Writer struct {
 	// for a slot, and waiting for it must end with the caller's context.
 	turn   chan struct{}
 	buf    chunk
+	room   int         // what its body takes, to go by the last one
 	next   int         // number of the chunk being filled
 	timer  *time.Timer // of the rows in the buffer; nil without any
 	closed bool
@@ -46,6 +47,7 @@ type Writer struct {
 	ending    bool // Close or Abort has begun
 	underWay  map[int]*chunk
 	failed    []int
+	unsettled []*chunk      // failed ones of a run under a lease: they may have been stored
 	failure   error         // of the first chunk that failed
 	broken    chan struct{} // closed when failure is set
 	finished  chan struct{} // closed when result and finalErr are set
@@ -73,7 +75,7 @@ func OpenBatch(ctx context.Context, store objstore.Store, announce Announcer, lo
 	now := o.now().UTC()
 	m := catalog.RunManifest{
 		Dataset: b.Dataset, Batch: b.Batch, DeduplicateOn: o.deduplicateOn,
-		Writer: o.name, StartedAt: now, UpdatedAt: now, State: catalog.RunOpen,
+		Writer: o.name, Token: o.token, StartedAt: now, UpdatedAt: now, State: catalog.RunOpen,
 	}
 	if b.Annotator != "" {
 		m.Annotator = &b.Annotator
@@ -147,6 +149,11 @@ func (w *Writer) WriteRow(ctx context.Context, r dataset.Row) error {
 		if err := w.seal(ctx); err != nil {
 			return err
 		}
+	}
+	if w.buf.body == nil {
+		// The chunk will be about as large as the last one, and growing to that
+		// costs twice.
+		w.buf.body = make([]byte, 0, max(w.room, len(r.Raw)+1))
 	}
 	w.buf.add(r, w.opt.onStored != nil)
 	w.mu.Lock()

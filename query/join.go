@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
@@ -62,7 +63,8 @@ type join struct {
 	where   *matcher
 	closers []*reader
 
-	annotated int64 // see Opened
+	annotated int64         // see Opened
+	scanned   *atomic.Int64 // see Options; may be nil
 
 	notes [][]byte // of the row at hand, by layer
 	line  []byte
@@ -81,6 +83,9 @@ func (j *join) next() (Row, error) {
 // scan looks at the next row. One that is left out has no Raw.
 func (j *join) scan() (Row, error) {
 	row, err := j.base.next()
+	if err == nil && j.scanned != nil {
+		j.scanned.Add(1)
+	}
 	if err != nil || len(j.layers) == 0 && j.where == nil {
 		return row, err
 	}
@@ -128,7 +133,7 @@ func (j *join) close() {
 // newJoin sets up what o asks for beside the rows. open gives a layer in their
 // order.
 func newJoin(base stream, o Options, annotators func() ([]string, error), open func(annotator string, live bool) (stream, error)) (*join, error) {
-	j := &join{base: base, missing: -1}
+	j := &join{base: base, missing: -1, scanned: o.Scanned}
 	dotted := map[string]bool{} // names of the filter that may be those of fields
 	var names []string
 	for _, a := range o.Annotators {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
@@ -62,6 +63,8 @@ type Options struct {
 	// Opened, if set, is told what the read will go through before the first
 	// row is given.
 	Opened func(Opened)
+	// Scanned, if set, counts the rows that are looked at, given or not.
+	Scanned *atomic.Int64
 	// Rejected, if set, is told of the lines of live chunks that are no rows
 	// and are left out, as a merge leaves them out.
 	Rejected func(Rejected)

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/siltstone-data/siltstone"
@@ -28,7 +25,7 @@ type annotateCmd struct {
 	Timeout     time.Duration `help:"Kill a process that takes longer for a row." placeholder:"90s"`
 	Rate        string        `help:"Begin at most so many rows in a second, minute or hour." placeholder:"10/s"`
 	Budget      string        `help:"Stop when the sum of a number in the metadata has passed a limit." placeholder:"cost_usd=5"`
-	Lease       time.Duration `default:"3m" help:"How long the annotator's lease lasts; it is renewed before it ends."`
+	Lease       time.Duration `default:"2m" help:"How long the annotator's lease lasts; it is renewed before it ends."`
 	Wait        time.Duration `help:"Wait so long while another annotates under that name." placeholder:"10m"`
 	Follow      bool          `help:"Stay, and take new rows as their batches merge."`
 }
@@ -59,34 +56,25 @@ func (c *annotateCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return exit(exitUsage, err)
 	}
-	stop := make(chan struct{})
-	context.AfterFunc(ctx, func() { close(stop) })
 	bar := &annotateBar{app: a, name: c.Dataset + "/" + c.Annotator}
-	opts = append(opts, producers.StopWhen(stop), producers.OnProgress(bar.show))
+	opts = append(opts, producers.DrainWhen(ctx), producers.OnProgress(bar.show))
 	if c.Follow {
-		f, err := c.follower(ctx, a)
+		b, err := a.connect(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("--follow: %w", err)
 		}
-		opts = append(opts, producers.Follow(f))
+		opts = append(opts, producers.Follow(b))
 	}
-	// An interrupt stops the reading; what is under way is finished and stored.
-	work := context.WithoutCancel(ctx)
-	res, err := producers.Annotate(work, a.store, a.announcer(ctx), siltstone.NewLocker(a.store, a.log), a.log, c.Dataset, c.Annotator, children.Annotate, opts...)
-	closing, cancel := grace(ctx, 5*time.Second)
-	defer cancel()
-	children.Close(closing)
+	// An interrupt only stops the reading: what is under way is finished and stored.
+	res, err := producers.AnnotateWith(context.WithoutCancel(ctx), a.store, a.announcer(ctx), siltstone.NewLocker(a.store, a.log), a.log, c.Dataset, c.Annotator, children.Worker, opts...)
 	bar.done()
 	return c.tell(a, res, err)
 }
 
-func (c *annotateCmd) options() ([]producers.Option, error) {
-	opts := []producers.Option{
+func (c *annotateCmd) options() ([]producers.AnnotateOption, error) {
+	opts := []producers.AnnotateOption{
 		producers.Concurrency(c.Concurrency), producers.ChunkRows(c.ChunkRows), producers.Retry(c.Retry),
-		producers.Timeout(c.Timeout), producers.LeaseFor(c.Lease), producers.WaitForLease(c.Wait),
-	}
-	if c.Concurrency < 1 {
-		return nil, fmt.Errorf("--concurrency %d: at least 1 is needed", c.Concurrency)
+		producers.Timeout(c.Timeout), producers.LeaseTTL(c.Lease), producers.LeaseWait(c.Wait),
 	}
 	if c.Columns != nil {
 		opts = append(opts, producers.Columns(c.Columns...))
@@ -107,55 +95,51 @@ func (c *annotateCmd) options() ([]producers.Option, error) {
 		opts = append(opts, producers.Where(f))
 	}
 	if c.Rate != "" {
-		every, err := parseRate(c.Rate)
+		rate, err := producers.ParseRate(c.Rate)
 		if err != nil {
-			return nil, fmt.Errorf("--rate %q: %w", c.Rate, err)
+			return nil, fmt.Errorf("--rate: %w", err)
 		}
-		opts = append(opts, producers.Every(every))
+		opts = append(opts, producers.AtRate(rate))
 	}
 	if c.Budget != "" {
-		field, limit, _ := strings.Cut(c.Budget, "=")
-		n, err := strconv.ParseFloat(limit, 64)
-		if err != nil || field == "" || !(n > 0) || math.IsInf(n, 0) {
-			return nil, fmt.Errorf("--budget %q: want FIELD=LIMIT, such as cost_usd=5", c.Budget)
+		limit, err := producers.ParseLimit(c.Budget)
+		if err != nil {
+			return nil, fmt.Errorf("--budget: %w", err)
 		}
-		opts = append(opts, producers.Spend(producers.Budget{Field: field, Limit: n}))
+		opts = append(opts, producers.Budget(limit))
 	}
 	return opts, nil
 }
 
-// parseRate gives the time from one row to the next.
-func parseRate(s string) (time.Duration, error) {
-	number, unit, _ := strings.Cut(s, "/")
-	n, err := strconv.ParseFloat(number, 64)
-	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "min": time.Minute, "h": time.Hour}[unit]
-	if err != nil || per == 0 || !(n > 0) || n > 1e6 {
-		return 0, errors.New("want a number of rows and a unit, such as 10/s, 500/m or 2000/h")
-	}
-	return time.Duration(float64(per) / n), nil
-}
-
 // tell says what was done and what was not.
 func (c *annotateCmd) tell(a *app, res producers.AnnotateResult, err error) error {
-	if a.json && res.Token > 0 {
+	began := !errors.Is(err, producers.ErrLeaseHeld) && !errors.Is(err, producers.ErrOption) && (err == nil || res.Calls > 0)
+	switch {
+	case !began:
+	case a.json:
 		if jerr := a.printJSON(res); jerr != nil {
 			return jerr
 		}
-	}
-	if res.Token > 0 && !a.json {
-		fmt.Fprintf(a.stderr, "%s annotated by %s in %s of %s\n", count(res.Done, "row"), c.Annotator, count(res.Chunks, "chunk"), c.Dataset)
-		if c.Budget != "" {
-			fmt.Fprintf(a.stderr, "spent: %s\n", strconv.FormatFloat(res.Spent, 'g', 6, 64))
+	default:
+		fmt.Fprintf(a.stderr, "%s annotated by %s in %s of %s\n", count(res.Rows, "row"), c.Annotator, count(int64(res.Chunks), "chunk"), c.Dataset)
+		if res.Spent != nil {
+			fmt.Fprintf(a.stderr, "spent: %s\n", strconv.FormatFloat(*res.Spent, 'g', 6, 64))
 		}
 	}
-	for _, reason := range byCount(res.Reasons) {
-		fmt.Fprintf(a.stderr, "siltstone: %s: %s\n", count(res.Reasons[reason], "row"), reason)
+	for _, r := range res.Reasons {
+		fmt.Fprintf(a.stderr, "siltstone: %s not annotated (%s), first %s of %s: %s\n", count(r.Rows, "row"), r.Kind, r.ID, r.Batch, r.Text)
+	}
+	for _, name := range res.Unknown {
+		fmt.Fprintf(a.stderr, "siltstone: no row has a column %q; a filter takes it for null\n", name)
+	}
+	if res.Unstored > 0 {
+		fmt.Fprintf(a.stderr, "siltstone: %s done but not known to be stored; the next run does them again\n", count(res.Unstored, "annotation"))
 	}
 	switch {
 	case errors.Is(err, producers.ErrLeaseHeld):
 		return exit(exitRefused, fmt.Errorf("%w (--wait waits for it)", err))
 	case errors.Is(err, producers.ErrLeaseLost):
-		return exit(exitRefused, fmt.Errorf("%w; what was done by then is stored, run it again for the rest", err))
+		return exit(exitRefused, fmt.Errorf("%w; what is stored counts, run it again for the rest", err))
 	case errors.Is(err, dataset.ErrNotMerged):
 		return fmt.Errorf("%w; `siltstone merge %s` does it", err, c.Dataset)
 	case errors.Is(err, producers.ErrOption), errors.Is(err, dataset.ErrFilter):
@@ -164,27 +148,13 @@ func (c *annotateCmd) tell(a *app, res producers.AnnotateResult, err error) erro
 		return err
 	case res.Stopped == producers.StoppedByBudget:
 		fmt.Fprintf(a.stderr, "siltstone: stopped, as the budget is spent; run it again to go on\n")
-	case res.Stopped == producers.StoppedByCaller && !c.Follow:
+	case res.Stopped == producers.StoppedByInterrupt && !c.Follow:
 		return exit(exitInterrupted, errors.New("interrupted; what was done is stored, run it again for the rest"))
 	}
 	if res.Failed > 0 {
 		return exit(exitPartial, fmt.Errorf("%s not annotated; the next run tries them again", count(res.Failed, "row")))
 	}
 	return nil
-}
-
-func byCount(reasons map[string]int64) []string {
-	var names []string
-	for r := range reasons {
-		names = append(names, r)
-	}
-	slices.SortFunc(names, func(x, y string) int {
-		if d := reasons[y] - reasons[x]; d != 0 {
-			return int(d)
-		}
-		return strings.Compare(x, y)
-	})
-	return names
 }
 
 // annotateBar shows how far an annotation is.
@@ -195,23 +165,33 @@ type annotateBar struct {
 	at   int64
 }
 
-func (b *annotateBar) show(res producers.AnnotateResult) {
+func (b *annotateBar) show(p producers.Progress) {
+	now := p.Done + p.Failed
 	if b.bar == nil {
-		b.bar = b.app.progress("annotate "+b.name, res.Total)
+		total := int64(-1)
+		if p.Left >= 0 {
+			total = now + p.Left
+		}
+		b.bar = b.app.progress("annotate "+b.name, total)
 	}
-	now := res.Done + res.Failed
 	b.bar.Add(now - b.at)
 	b.at = now
-	b.bar.Say(b.say(res))
+	b.bar.Say(b.say(p))
 }
 
-func (b *annotateBar) say(res producers.AnnotateResult) string {
+func (b *annotateBar) say(p producers.Progress) string {
 	s := "annotate " + b.name
-	if res.Failed > 0 {
-		s += fmt.Sprintf(", %d failed", res.Failed)
+	if p.Failed > 0 {
+		s += fmt.Sprintf(", %d failed", p.Failed)
 	}
-	if res.Spent > 0 {
-		s += fmt.Sprintf(", spent %.4g", res.Spent)
+	if p.Spent > 0 {
+		s += fmt.Sprintf(", spent %.4g", p.Spent)
+	}
+	if p.TimeLeft > 0 {
+		s += fmt.Sprintf(", %s left", p.TimeLeft.Round(time.Second))
+	}
+	if p.Following {
+		s += ", waiting for merges"
 	}
 	return s
 }

@@ -38,7 +38,26 @@ func (b *Bus) HandleEvents(ctx context.Context, durable string, fn func(context.
 			filters = append(filters, b.names.eventType(dataset.Token(string(t))))
 		}
 	}
-	p := &puller{b: b, stream: stream, durable: durable, filters: filters, batch: prefetch}
+	return b.handleEvents(ctx, &puller{b: b, stream: stream, durable: durable, filters: filters, batch: prefetch}, fn, types)
+}
+
+// abandoned is how long the durable of one dataset stays while nobody asks for
+// it: those who made it may never come back.
+const abandoned = 30 * 24 * time.Hour
+
+// HandleDataset is HandleEvents for the events of one dataset, of these types. A
+// durable that is not there begins with the last event of each type and batch,
+// and is forgotten when nobody has used it for 30 days.
+func (b *Bus) HandleDataset(ctx context.Context, durable, ds string, fn func(context.Context, dataset.Event) error, types ...dataset.EventType) error {
+	p := &puller{b: b, stream: b.names.stream(Events), durable: durable, batch: prefetch, idle: abandoned, deliver: jetstream.DeliverLastPerSubjectPolicy}
+	for _, t := range types {
+		p.filters = append(p.filters, b.names.subject("event", dataset.Token(ds), "*", dataset.Token(string(t))))
+	}
+	return b.handleEvents(ctx, p, fn, types)
+}
+
+func (b *Bus) handleEvents(ctx context.Context, p *puller, fn func(context.Context, dataset.Event) error, types []dataset.EventType) error {
+	durable := p.durable
 	p.handle = func(ctx context.Context, m jetstream.Msg) {
 		e, err := dataset.ParseEvent(m.Data())
 		if err != nil {

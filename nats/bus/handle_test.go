@@ -272,3 +272,53 @@ func TestPublishEndsWithItsContextAndSaysWhy(t *testing.T) {
 	}
 	h.up()
 }
+
+// TestADatasetsDurableBeginsWithTheLastOfEachBatchAndRemembers is how an
+// annotator follows merges: other datasets and types are nothing to it, and what
+// it handled does not come again after a restart.
+func TestADatasetsDurableBeginsWithTheLastOfEachBatchAndRemembers(t *testing.T) {
+	h := serve(t)
+	b := h.join()
+	merged := func(ds, batch string, generation int64) dataset.Event {
+		e := dataset.NewEvent(dataset.BatchMerged, id(ds, batch), time.Now())
+		e.Generation, e.Commit = generation, fmt.Sprint(generation)
+		return e
+	}
+	publish(t, b, merged("d", "x", 1), merged("d", "x", 2), merged("d", "y", 1), merged("other", "x", 7), ingested("d"))
+	handle := func(got *list[string]) (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- b.HandleDataset(ctx, "annotate_d_A", "d", func(_ context.Context, e dataset.Event) error {
+				got.add(fmt.Sprintf("%s/%s %d", e.Dataset, e.Batch, e.Generation))
+				return nil
+			}, dataset.BatchMerged)
+		}()
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	var first, second list[string]
+	stop := handle(&first)
+	eventually(t, "the last merge of each batch", func() bool { return first.len() >= 2 })
+	publish(t, b, merged("d", "z", 1))
+	eventually(t, "a merge that comes later", func() bool { return first.len() >= 3 })
+	eventually(t, "all are acknowledged", func() bool {
+		cons, err := b.JetStream().Consumer(t.Context(), b.StreamName(bus.Events), "annotate_d_A")
+		if err != nil {
+			return false
+		}
+		info, err := cons.Info(t.Context())
+		return err == nil && info.NumAckPending == 0 && info.NumPending == 0
+	})
+	stop()
+	publish(t, b, merged("other", "x", 8), merged("d", "y", 2))
+	defer handle(&second)()
+	eventually(t, "what was merged meanwhile", func() bool { return second.len() >= 1 })
+	if g, want := fmt.Sprint(first.all(), second.all()), "[d/x 2 d/y 1 d/z 1] [d/y 2]"; g != want {
+		t.Errorf("handled %s, want %s", g, want)
+	}
+}

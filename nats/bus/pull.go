@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -19,8 +20,10 @@ type puller struct {
 	b       *Bus
 	stream  string // full name
 	durable string
-	filters []string // for a durable that is not part of the topology
-	batch   int      // how many messages are held here at once
+	filters []string      // for a durable that is not part of the topology
+	idle    time.Duration // after which such a durable goes; 0: never
+	deliver jetstream.DeliverPolicy
+	batch   int // how many messages are held here at once
 	handle  func(ctx context.Context, m jetstream.Msg)
 }
 
@@ -92,11 +95,16 @@ func (p *puller) bind(ctx context.Context) (jetstream.Consumer, error) {
 	d := Durable{Config: jetstream.ConsumerConfig{
 		Durable: p.durable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: p.b.t.AckWait,
 		MaxDeliver: -1, MaxAckPending: 1024, FilterSubjects: p.filters,
+		DeliverPolicy: p.deliver, InactiveThreshold: p.idle,
 	}}
 	if known := p.b.known(p.stream, p.durable); known != nil {
 		d = *known
 	}
-	p.b.log.Warn("durable is missing, making it", keyStream, p.stream, keyDurable, p.durable)
+	level := slog.LevelWarn
+	if p.idle > 0 {
+		level = slog.LevelDebug // it is made for whoever asks first
+	}
+	p.b.log.Log(ctx, level, "durable is missing, making it", keyStream, p.stream, keyDurable, p.durable)
 	return p.b.js.CreateOrUpdateConsumer(ctx, p.stream, d.Config)
 }
 

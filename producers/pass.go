@@ -1,0 +1,341 @@
+package producers
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/siltstone-data/siltstone/catalog"
+	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/query"
+)
+
+// look is what was seen of a batch.
+type look struct {
+	layer      bool // the annotator's layer has a part in it
+	generation int64
+	blocks     map[string]struct{} // where merges are followed: by SHA-256
+}
+
+// scale is how large the task is.
+type scale struct {
+	total     int64 // merged rows
+	annotated int64 // of them, as far as merged
+	scanned   atomic.Int64
+	given     atomic.Int64 // to be annotated
+	following atomic.Bool
+}
+
+// measure looks at the batches' own rows. One without any gets a part of the
+// layer without any, so that the layer is there.
+func (a *annotating) measure() error {
+	ids, err := a.batches()
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	return eachOf(a.work, ids, func(ctx context.Context, b dataset.BatchID) error {
+		h, err := catalog.ReadHead(ctx, a.store, b)
+		if err != nil || !h.Exists() || h.Record.Deleted {
+			return err
+		}
+		mu.Lock()
+		a.scale.total += h.Record.Rows
+		mu.Unlock()
+		if h.Record.Rows > 0 {
+			return nil
+		}
+		return a.emptyPart(ctx, b.Batch, &mu)
+	})
+}
+
+func (a *annotating) batches() ([]dataset.BatchID, error) {
+	if a.o.batches == nil {
+		return catalog.Batches(a.work, a.store, a.ds)
+	}
+	var ids []dataset.BatchID
+	for _, b := range a.o.batches {
+		ids = append(ids, dataset.BatchID{Dataset: a.ds, Batch: b})
+	}
+	return ids, nil
+}
+
+func (a *annotating) emptyPart(ctx context.Context, batch string, mu *sync.Mutex) error {
+	mu.Lock()
+	at := a.looked[batch]
+	there := at.layer
+	at.layer = true
+	a.looked[batch] = at
+	mu.Unlock()
+	if there {
+		return nil
+	}
+	w, err := a.openRun(ctx, batch, func(int64) {})
+	if err != nil {
+		return err
+	}
+	if err := w.push(ctx, true); err != nil {
+		_, _ = w.Abort(a.storing)
+		return err
+	}
+	_, err = w.Close(a.storing)
+	return a.explain(err)
+}
+
+// pass annotates the rows that a read gives, and returns when all of them are
+// stored or have failed.
+func (a *annotating) pass(o query.Options) error { return a.passUntil(o, "") }
+
+// passUntil is pass up to an id; empty is up to the end.
+func (a *annotating) passUntil(o query.Options, last string) error {
+	todo := make(chan query.Row, a.o.concurrency)
+	var slots errgroup.Group
+	for _, w := range a.workers {
+		slots.Go(func() error {
+			s := slot{annotating: a, w: w}
+			for a.work.Err() == nil {
+				select {
+				case <-a.work.Done():
+				case row, ok := <-todo:
+					if !ok {
+						return nil
+					}
+					s.row(row)
+				}
+			}
+			return nil
+		})
+	}
+	err := a.read(o, last, todo)
+	close(todo)
+	_ = slots.Wait()
+	if err != nil && a.work.Err() == nil {
+		return err
+	}
+	if a.work.Err() != nil {
+		return nil // closing the runs stores the rest
+	}
+	return a.explain(a.layer.flush(a.storing))
+}
+
+func (a *annotating) read(o query.Options, last string, todo chan<- query.Row) error {
+	o.Scanned = &a.scale.scanned
+	for row, err := range query.Rows(a.work, a.store, o) {
+		if err != nil {
+			return err
+		}
+		if last != "" && row.ID > last {
+			return nil
+		}
+		if a.failed.has(row) {
+			continue
+		}
+		select {
+		case todo <- row:
+			a.scale.given.Add(1)
+		case <-a.work.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// slot is one place of the concurrency.
+type slot struct {
+	*annotating
+	w    Worker
+	line []byte
+}
+
+// row annotates one row.
+func (s *slot) row(row query.Row) {
+	select {
+	case s.tokens <- struct{}{}:
+	case <-s.work.Done():
+		return
+	}
+	ok, err := s.try(row)
+	if !ok {
+		<-s.tokens
+	}
+	if err != nil {
+		s.fail(err)
+	}
+}
+
+// try calls until there is an annotation, and hands it over to be stored. It
+// reports whether that was done.
+func (s *slot) try(row query.Row) (ok bool, err error) {
+	for try := 0; ; try++ {
+		if s.pace.wait(s.work) != nil || s.work.Err() != nil {
+			return false, nil
+		}
+		s.tally.count(func(t *tally) { t.calls++ })
+		metadata, err := s.call(row)
+		var fatal *FatalError
+		switch {
+		case err == nil:
+			return s.keep(row, metadata)
+		case errors.As(err, &fatal):
+			return false, err
+		case s.calls.Err() != nil:
+			return false, nil // cancelled: nothing is wrong with the row
+		case try < s.o.retries && sleep(s.work, retryPause(try)) == nil:
+			continue
+		}
+		s.tally.count(func(t *tally) { t.failed++ })
+		s.reasons.add(row.Batch, row.ID, err)
+		if s.o.merges != nil {
+			s.failed.add(row)
+		}
+		return false, nil
+	}
+}
+
+// retryPause grows from half a second to half a minute: what most often fails
+// is a service that is asked too much.
+func retryPause(try int) time.Duration {
+	d := min(time.Second<<min(try, 6), 30*time.Second)
+	return d/2 + rand.N(d/2)
+}
+
+// call makes the line of one annotation.
+func (s *slot) call(row query.Row) (metadata []byte, err error) {
+	ctx := s.calls
+	if s.o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.o.timeout)
+		defer cancel()
+	}
+	data, metadata, err := s.w.Annotate(ctx, row)
+	if err != nil {
+		var fatal *FatalError
+		if ctx.Err() != nil && s.calls.Err() == nil && !errors.As(err, &fatal) {
+			err = callErrorf(KindTimeout, "no answer in %s", s.o.timeout)
+		}
+		return nil, err
+	}
+	s.line, err = dataset.AppendAnnotation(s.line[:0], row.Batch, row.Row, s.writer.now(), data, metadata)
+	if err != nil {
+		return nil, callErrorf(KindInvalid, "%v", err)
+	}
+	return metadata, nil
+}
+
+// keep counts an annotation and hands it over.
+func (s *slot) keep(row query.Row, metadata []byte) (bool, error) {
+	stop, err := s.charge(metadata)
+	if err := s.layer.add(s.storing, row.Batch, dataset.Row{ID: row.ID, Raw: s.line}); err != nil {
+		return false, err
+	}
+	if cap(s.line) > 1<<20 {
+		s.line = nil // room that only a huge one needs
+	}
+	if stop {
+		s.stopWork(errBudget)
+	}
+	return true, err
+}
+
+// charge counts an annotation, and reports whether the budget is spent.
+func (a *annotating) charge(metadata []byte) (spent bool, err error) {
+	cost, priced := 0.0, true
+	if a.o.budget != nil {
+		cost, priced = numberIn(metadata, a.o.budget.Field)
+	}
+	a.tally.count(func(t *tally) {
+		t.answered++
+		t.spent += cost
+		if !priced {
+			t.unpriced++
+		}
+		switch {
+		case a.o.budget == nil:
+		case t.spent >= a.o.budget.Most:
+			spent = true
+		case t.unpriced == t.answered && t.answered >= mostUnpriced:
+			err = &budgetError{a.o.budget.Field, t.answered}
+		}
+	})
+	return spent, err
+}
+
+// mostUnpriced is how many annotations may come before the first that says what
+// it cost.
+const mostUnpriced = 100
+
+type budgetError struct {
+	field string
+	rows  int64
+}
+
+func (e *budgetError) Error() string {
+	return ErrBudget.Error() + ": none of the first " + strconv.FormatInt(e.rows, 10) + " annotations has a number " + strconv.Quote(e.field) + " in its metadata"
+}
+
+// Is reports that the error is ErrBudget.
+func (e *budgetError) Is(target error) bool { return target == ErrBudget }
+
+// numberIn is the value of a numeric field of an object.
+func numberIn(object []byte, field string) (float64, bool) {
+	raw, ok := dataset.Row{Raw: object}.Column(field)
+	if !ok || len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(string(bytes.TrimSpace(raw)), 64)
+	return n, err == nil
+}
+
+// failedRows are rows that have failed in this process, so that the next pass
+// does not pay for them again. It is bounded: what it forgets is tried again.
+type failedRows struct {
+	mu   sync.Mutex
+	rows map[[16]byte]struct{}
+}
+
+const mostFailedRows = 1 << 17
+
+func failedKey(row query.Row) (k [16]byte) {
+	sum := sha256.Sum256([]byte(strconv.Itoa(len(row.Batch)) + " " + row.Batch + row.ID))
+	copy(k[:], sum[:])
+	return k
+}
+
+func (f *failedRows) add(row query.Row) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rows == nil {
+		f.rows = map[[16]byte]struct{}{}
+	}
+	if len(f.rows) < mostFailedRows {
+		f.rows[failedKey(row)] = struct{}{}
+	}
+}
+
+func (f *failedRows) has(row query.Row) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.rows) == 0 {
+		return false
+	}
+	_, ok := f.rows[failedKey(row)]
+	return ok
+}
+
+// eachOf calls fn for several things at once.
+func eachOf[T any](ctx context.Context, things []T, fn func(context.Context, T) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelRuns)
+	for _, t := range things {
+		g.Go(func() error { return fn(ctx, t) })
+	}
+	return g.Wait()
+}
