@@ -20,6 +20,7 @@ type batch struct {
 	loads  []*load          // readings of chunks whose rows may still be given
 	faults map[string]int64 // what was missing or wrong, under which generation
 	rounds int              // new starts since the batch last gave a row
+	pin    Pin              // that it is to be read at, with Options.Pins
 	absent bool             // it had no record at the moment that is read, and has one now
 }
 
@@ -41,6 +42,9 @@ func (r *reader) open() error {
 	r.batches = make([]*batch, len(ids))
 	err = each(r.ctx, r.o.parallel(), len(ids), func(ctx context.Context, i int) error {
 		r.batches[i] = &batch{id: ids[i], faults: map[string]int64{}}
+		if r.o.Pins != nil {
+			r.batches[i].pin = r.ownPins()[i]
+		}
 		return r.snapshot(ctx, r.batches[i])
 	})
 	if err != nil {
@@ -81,6 +85,9 @@ func (r *reader) open() error {
 
 // list gives the batches to read.
 func (r *reader) list() ([]dataset.BatchID, error) {
+	if r.o.Pins != nil {
+		return r.idsOf(r.ownPins()), nil
+	}
 	if r.o.Batches == nil && r.layer == "" {
 		return catalog.Batches(r.ctx, r.store, r.o.Dataset)
 	}
@@ -94,6 +101,9 @@ func (r *reader) list() ([]dataset.BatchID, error) {
 // snapshot takes the chunk list first, where one is needed, and the record
 // second. The other way round, a chunk absorbed in between would be in neither.
 func (r *reader) snapshot(ctx context.Context, b *batch) (err error) {
+	if r.o.Pins != nil {
+		return r.pin(ctx, b)
+	}
 	if r.o.At != nil {
 		return r.past(ctx, b)
 	}
@@ -125,7 +135,7 @@ func (r *reader) exists() error {
 		}
 	}
 	r.batches = there
-	if r.layer != "" {
+	if r.layer != "" || r.o.Pins != nil {
 		return nil // a batch without annotations is one that nobody has annotated
 	}
 	if r.o.Batches == nil && len(there) > 0 {

@@ -87,6 +87,20 @@ func (c *CSV) Write(r Row) error {
 	return c.w.Write(c.cells)
 }
 
+// Flush writes what is buffered; rows that wait for the header stay.
+func (c *CSV) Flush() error {
+	c.w.Flush()
+	return c.w.Error()
+}
+
+// FileColumns are those of the header; none while it is not known.
+func (c *CSV) FileColumns() []FileColumn {
+	if c.cut == nil {
+		return nil
+	}
+	return c.cut.fileColumns()
+}
+
 // Close writes what waits.
 func (c *CSV) Close() error {
 	if s := c.spool; s != nil {
@@ -104,8 +118,7 @@ func (c *CSV) Close() error {
 			}
 		}
 	}
-	c.w.Flush()
-	return c.w.Error()
+	return c.Flush()
 }
 
 // header orders the columns that rows had: those asked for first, then those of

@@ -1,13 +1,17 @@
 package query
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/objstore"
 )
 
 // stream gives rows in (id, batch) order or in the reverse of it, each valid
@@ -179,7 +183,7 @@ func newJoin(base stream, o Options, annotators func() ([]string, error), open f
 		}
 	}
 	for _, i := range j.show {
-		j.layers[i].meta = slices.Contains(o.Columns, names[i]+"."+metadataField)
+		j.layers[i].meta = slices.Contains(o.Metadata, names[i]) || slices.Contains(o.Columns, names[i]+"."+metadataField)
 	}
 	if o.Missing != "" {
 		j.missing = len(j.layers)
@@ -231,10 +235,13 @@ func (r *reader) joined() (*join, error) {
 		func(a string, live bool) (stream, error) {
 			o := Options{
 				Dataset: r.o.Dataset, Batches: names, Live: live, WorkDir: r.o.WorkDir, Parallel: r.o.Parallel,
-				At: r.o.At, Rejected: r.o.Rejected,
+				At: r.o.At, Pins: r.o.Pins, Rejected: r.o.Rejected, Moved: r.o.Moved,
 			}
 			if live {
-				o.At = nil
+				o.At, o.Pins = nil, nil
+			}
+			if o.At != nil && o.At.Generation > 0 {
+				return nil, fmt.Errorf("%w: a generation counts the merges of a batch, and its layers have their own; give a time to read both", ErrMoment)
 			}
 			l := &reader{ctx: r.ctx, store: r.store, o: o, layer: a, last: r.last}
 			opened = append(opened, l)
@@ -254,4 +261,29 @@ func (r *reader) joined() (*join, error) {
 		j.annotated = opened[j.missing].sum.Rows
 	}
 	return j, nil
+}
+
+// ErrLayer reports a column of a layer that is not read.
+var ErrLayer = errors.New("its layer is not read")
+
+// CheckLayers refuses columns that are fields of an annotator's layer (A.field)
+// where it is not among the annotators that are read: no row would have them.
+func CheckLayers(ctx context.Context, s objstore.Store, dataset string, annotators, columns []string) error {
+	var known []string
+	for _, c := range columns {
+		a, _, dotted := strings.Cut(c, ".")
+		if !dotted || slices.Contains(annotators, a) {
+			continue
+		}
+		if known == nil {
+			var err error
+			if known, err = catalog.Annotators(ctx, s, dataset); err != nil {
+				return err
+			}
+		}
+		if slices.Contains(known, a) {
+			return fmt.Errorf("column %q is a field of annotator %q: %w; name the annotator too", c, a, ErrLayer)
+		}
+	}
+	return nil
 }

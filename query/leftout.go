@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/siltstone-data/siltstone/catalog"
@@ -32,11 +33,57 @@ const (
 // read; past that, Rows is what was counted so far and Exact is false. A row
 // counts although a merge may find it to be a duplicate of another.
 func LiveRows(ctx context.Context, s objstore.Store, dataset string, batches []string) (LeftOut, error) {
-	r := &reader{ctx: ctx, store: s, o: Options{Dataset: dataset, Batches: batches}}
+	return liveOf(&reader{ctx: ctx, store: s, o: Options{Dataset: dataset, Batches: batches}})
+}
+
+// LiveAnnotations counts the annotations of a layer, or of some batches of it,
+// that lie in live chunks, as LiveRows counts rows.
+func LiveAnnotations(ctx context.Context, s objstore.Store, dataset, annotator string, batches []string) (LeftOut, error) {
+	return liveOf(&reader{ctx: ctx, store: s, layer: annotator, o: Options{Dataset: dataset, Annotators: []string{annotator}, Batches: batches}})
+}
+
+// LeftOutBy says what a read with these options leaves out, were they without
+// Live: rows, and annotations by annotator, of the layers that it lays beside them
+// or that its filter asks.
+func LeftOutBy(ctx context.Context, s objstore.Store, o Options) (rows LeftOut, layers map[string]LeftOut, err error) {
+	if rows, err = LiveRows(ctx, s, o.Dataset, o.Batches); err != nil {
+		return rows, nil, err
+	}
+	names := slices.Clone(o.Annotators)
+	if o.Where != nil && mayUseLayers(o.Where) {
+		known, err := catalog.Annotators(ctx, s, o.Dataset)
+		if err != nil {
+			return rows, nil, err
+		}
+		f, err := o.Where.Resolve(known, func(string) bool { return false })
+		if err != nil {
+			return rows, nil, err
+		}
+		names = append(names, layersOf(f)...)
+	}
+	slices.Sort(names)
+	layers = map[string]LeftOut{}
+	for _, a := range slices.Compact(names) {
+		out, err := LiveAnnotations(ctx, s, o.Dataset, a, o.Batches)
+		if err != nil {
+			return rows, nil, fmt.Errorf("layer %s: %w", a, err)
+		}
+		if out.Chunks > 0 {
+			layers[a] = out
+		}
+	}
+	return rows, layers, nil
+}
+
+func liveOf(r *reader) (LeftOut, error) {
 	if err := r.o.check(); err != nil {
 		return LeftOut{}, err
 	}
+	ctx, s := r.ctx, r.store
 	ids, err := r.list()
+	if r.layer != "" && r.o.Batches == nil && err == nil {
+		ids, err = catalog.LayerBatches(ctx, s, r.o.Dataset, r.layer)
+	}
 	if err != nil {
 		return LeftOut{}, err
 	}

@@ -107,7 +107,7 @@ func (m *merged) recover(p *pass, cause error) error {
 	if errors.Is(cause, errPermanent) || !gone(cause) && !damaged(cause) {
 		return cause
 	}
-	if m.r.o.At != nil && gone(cause) {
+	if m.r.fixed() && gone(cause) {
 		return notThere(m.b, p.block.File)
 	}
 	if err := m.b.again(p.key, cause); err != nil {
@@ -137,6 +137,7 @@ func (m *merged) recover(p *pass, cause error) error {
 // refresh takes a new snapshot of a batch that changes while it is read. Live
 // rows of chunks that are not live any more will not be given.
 func (r *reader) refresh(b *batch) error {
+	was := b.head.Record.Generation
 	if err := r.snapshot(r.ctx, b); err != nil {
 		return err
 	}
@@ -144,6 +145,9 @@ func (r *reader) refresh(b *batch) error {
 		if err := r.loadLive([]*batch{b}); err != nil {
 			return err
 		}
+	}
+	if rec := b.head.Record; r.o.Moved != nil && rec.Generation != was && !rec.Deleted {
+		r.o.Moved(r.layer, Pin{Batch: b.id.Batch, Generation: rec.Generation, Commit: rec.Commit, Rows: rec.Rows})
 	}
 	switch {
 	case !b.head.Exists():

@@ -13,6 +13,15 @@ type Writer interface {
 	Discard()
 	// Missing are the columns asked for that no row had.
 	Missing() []string
+	// FileColumns are the columns of what was written; nil where rows have their
+	// own, or where they are not known before Close.
+	FileColumns() []FileColumn
+}
+
+// FileColumn is a column of a file that was written.
+type FileColumn struct {
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"` // where the format has types
 }
 
 // NDJSON writes one JSON object per line.
@@ -50,8 +59,20 @@ func (n *NDJSON) Write(r Row) error {
 	return n.w.WriteByte('\n')
 }
 
+// Flush writes what is buffered.
+func (n *NDJSON) Flush() error { return n.w.Flush() }
+
 // Close writes what is buffered.
-func (n *NDJSON) Close() error { return n.w.Flush() }
+func (n *NDJSON) Close() error { return n.Flush() }
+
+// FileColumns are those that rows are cut down to; none where each row brings its
+// own.
+func (n *NDJSON) FileColumns() []FileColumn {
+	if n.cut == nil || n.cut.open != nil {
+		return nil
+	}
+	return n.cut.fileColumns()
+}
 
 // Discard drops what is buffered.
 func (n *NDJSON) Discard() {}

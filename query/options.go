@@ -36,7 +36,10 @@ type Options struct {
 	Columns []string
 	Live    bool    // add rows that are not merged yet
 	At      *Moment // read merged rows as they were then; not with Live
-	Limit   int64   // most rows to give; 0: all
+	// Pins, if set, reads just these states, as TakePins gave them, in place of
+	// what Batches and At say; not with Live or Missing.
+	Pins  *Pins
+	Limit int64 // most rows to give; 0: all
 
 	// Annotators lays their layers beside the rows: the fields of an annotation
 	// become columns named A.field, its metadata A._metadata where Columns has
@@ -46,6 +49,9 @@ type Options struct {
 	// Missing, if not empty, gives only the rows that this annotator has not
 	// annotated; annotations that are not merged yet count.
 	Missing string
+	// Metadata are the annotators whose A._metadata comes along, besides those of
+	// which Columns names it.
+	Metadata []string
 	// Where, if not nil, gives only the rows of which it is true.
 	Where *dataset.Filter
 
@@ -68,6 +74,10 @@ type Options struct {
 	// Rejected, if set, is told of the lines of live chunks that are no rows
 	// and are left out, as a merge leaves them out.
 	Rejected func(Rejected)
+	// Moved, if set, is told when blocks of a batch were replaced while it was read,
+	// so that the rest of it is read under a later generation; annotator is empty
+	// but for a layer.
+	Moved func(annotator string, now Pin)
 	// Unknown, if set, is told after the last row which columns of Where no row
 	// had.
 	Unknown func(columns []string)
@@ -83,6 +93,9 @@ type Opened struct {
 	// Absent are the batches that had no commit record yet at the moment that
 	// is read: they give no rows.
 	Absent []string
+	Pins   Pins // the states that are read; live rows have none
+	// Unknown tells which columns of Where no row has had so far.
+	Unknown func() []string
 }
 
 // Rejected is a line of a live chunk that is no row.
@@ -143,6 +156,9 @@ func (o Options) check() error {
 	}
 	if len(o.Sort) > 0 && o.After != nil {
 		return errors.New("a place to start after is one in the order of ids; leave it or the sort out")
+	}
+	if o.Pins != nil && (o.Live || o.Missing != "") {
+		return errors.New("what is not merged yet cannot be pinned")
 	}
 	if o.Limit < 0 {
 		return fmt.Errorf("limit %d: it must not be negative", o.Limit)

@@ -84,6 +84,14 @@ func project(columns []string) *Projection {
 // of layers that come whole.
 func (p *Projection) Columns() []string { return p.names }
 
+func (p *Projection) fileColumns() []FileColumn {
+	out := make([]FileColumn, len(p.names))
+	for i, name := range p.names {
+		out[i].Name = strings.ToValidUTF8(name, "\uFFFD")
+	}
+	return out
+}
+
 // Missing are the columns that no row had so far.
 func (p *Projection) Missing() []string {
 	var out []string

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"os"
@@ -47,6 +48,9 @@ func rows(ctx context.Context, s objstore.Store, o Options, yield func(Row) bool
 	if o.WorkDir == "" {
 		o.WorkDir = os.TempDir()
 	}
+	if err := CheckLayers(ctx, s, o.Dataset, o.Annotators, sortedBy(o.Sort)); err != nil {
+		return fmt.Errorf("sort: %w", err)
+	}
 	r := &reader{ctx: ctx, store: s, o: o, last: o.after()}
 	defer r.close()
 	if err := r.open(); err != nil {
@@ -58,7 +62,8 @@ func rows(ctx context.Context, s objstore.Store, o Options, yield func(Row) bool
 	}
 	defer j.close()
 	if o.Opened != nil {
-		r.sum.Annotated = j.annotated
+		r.sum.Annotated, r.sum.Unknown = j.annotated, j.unknown
+		r.sum.Pins = r.pins(j)
 		o.Opened(r.sum)
 	}
 	var in stream = j

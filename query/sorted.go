@@ -17,8 +17,8 @@ import (
 // SortBy is a column by which rows are sorted: dataset.CompareValues is the
 // order, with null and missing values last in either direction.
 type SortBy struct {
-	Column string // of the rows; a field of a layer is A.field
-	Desc   bool
+	Column string `json:"column"` // of the rows; a field of a layer is A.field
+	Desc   bool   `json:"desc"`
 }
 
 // ParseSort reads COLUMN, COLUMN:asc or COLUMN:desc. A colon may be part of a
@@ -61,11 +61,7 @@ const topBytes = 64 << 20
 
 // sortRows reads in to its end.
 func sortRows(in stream, o Options) (*sorter, error) {
-	names := make([]string, len(o.Sort))
-	for i, by := range o.Sort {
-		names[i] = by.Column
-	}
-	s := &sorter{by: o.Sort, scan: dataset.NewScanner(names), limit: o.Limit, dir: o.WorkDir}
+	s := &sorter{by: o.Sort, scan: dataset.NewScanner(sortedBy(o.Sort)), limit: o.Limit, dir: o.WorkDir}
 	if s.limit == 0 {
 		s.all = block.NewSorter(s.dir, sortBudget)
 	}
@@ -201,4 +197,12 @@ func (h *topRows) Pop() any {
 	r := old[len(old)-1]
 	*h = old[:len(old)-1]
 	return r
+}
+
+func sortedBy(by []SortBy) []string {
+	names := make([]string, len(by))
+	for i, s := range by {
+		names[i] = s.Column
+	}
+	return names
 }

@@ -7,270 +7,295 @@ import (
 	"io"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/query"
 )
 
 type exportCmd struct {
-	Dataset string   `arg:"" help:"Dataset to read."`
-	Columns []string `help:"Only these columns; id and _created_at come along, _batch where named." placeholder:"COL,COL"`
-	Batch   []string `help:"Only this batch (repeatable)." sep:"none" placeholder:"B"`
-	Limit   *int64   `help:"Stop after this many rows." placeholder:"N"`
-	Format  string   `help:"ndjson or csv; by the suffix of FILE when not given." enum:",ndjson,csv" default:""`
-	Live    bool     `help:"Add the rows that are not merged yet."`
-	At      string   `help:"Read each batch as it was: at a time, or at a generation of one batch." placeholder:"TIME|GENERATION"`
-	Output  string   `name:"output" short:"o" help:"Write to this file, which appears whole or not at all; .gz compresses." placeholder:"FILE"`
+	Dataset    string   `arg:"" help:"Dataset to read."`
+	Columns    []string `help:"Only these columns; id and _created_at come along, _batch where named, and those of a layer are called A.field." placeholder:"COL,COL"`
+	Annotators []string `help:"Lay these layers beside the rows, as columns named A.field." placeholder:"A,A"`
+	Where      string   `help:"Only rows of which this is true: a filter in JSON, or a DuckDB expression." placeholder:"EXPR"`
+	Sort       []string `help:"In the order of these columns in place of ids." placeholder:"COL[:desc],COL"`
+	Batch      []string `help:"Only this batch (repeatable)." sep:"none" placeholder:"B"`
+	Limit      *int64   `help:"Stop after this many rows." placeholder:"N"`
+	Format     string   `help:"ndjson or csv; by the suffix of FILE when not given." enum:",ndjson,csv" default:""`
+	Live       bool     `help:"Add the rows and annotations that are not merged yet."`
+	At         string   `help:"Read each batch as it was: at a time, or at a generation of one batch." placeholder:"TIME|GENERATION"`
+	Output     string   `name:"output" short:"o" help:"Write to this file or object, which appears whole or not at all; .gz compresses." placeholder:"FILE|s3://BUCKET/KEY"`
+	Overwrite  bool     `help:"Replace an object that is there already; a file is replaced in any case."`
+	NoManifest bool     `help:"Write no FILE.manifest.json and FILE.sha256 beside FILE."`
 }
 
 // Help shows an example.
 func (exportCmd) Help() string {
 	return `Writes the merged rows of a dataset in (id, batch) order. As NDJSON and without --columns each
-row is its stored line, byte for byte, so that "export | put" is a round trip. --at reads the
-past for as long as HISTORY_MAX_AGE keeps replaced blocks; describe --history lists it.
+row is its stored line, byte for byte, so that "export | put" is a round trip; --annotators adds
+columns to it. --at reads the past for as long as HISTORY_MAX_AGE keeps replaced blocks;
+describe --history lists it.
 
 Example:
   siltstone export jargon-file --columns term,text --limit 10
-  siltstone export jargon-file --at 2026-11-30T06:00:00Z -o before.ndjson.gz`
-}
-
-// exportResult is what export says of itself with --json: on stdout when the
-// rows go to a file, otherwise on stderr.
-type exportResult struct {
-	Dataset string `json:"dataset"`
-	Rows    int64  `json:"rows"`
-	Live    bool   `json:"live"`
-	// LiveRows are the rows that are not merged yet: those among Rows with
-	// --live, those left out otherwise.
-	LiveRows      int64 `json:"live_rows"`
-	LiveRowsExact bool  `json:"live_rows_exact"` // false: at least so many
-	// ForeignBatches are left out until a merge adopts the files that another
-	// tool has written there.
-	ForeignBatches int64 `json:"foreign_batches"`
-	Rejected       int64 `json:"rejected"` // lines of live chunks that are no rows
-	// At is the moment that was read; AbsentBatches had no record then.
-	At            string   `json:"at,omitempty"`
-	AbsentBatches []string `json:"absent_batches,omitempty"`
-	Format        string   `json:"format"`
-	File          string   `json:"file,omitempty"`
-	Bytes         int64    `json:"bytes"` // written, before compression
+  siltstone export pages --annotators topic --where '{"layer":"topic","column":"score","op":"gt","value":0.5}' --sort topic.score:desc -o top.csv
+  siltstone export jargon-file --at 2026-11-30T06:00:00Z -o s3://archive/before.ndjson.gz`
 }
 
 // Run writes the rows.
 func (c *exportCmd) Run(ctx context.Context, a *app) error {
-	if err := c.check(); err != nil {
+	opts, err := c.options(a)
+	if err != nil {
 		return exit(exitUsage, err)
 	}
-	opts := query.Options{Dataset: c.Dataset, Batches: c.Batch, Live: c.Live, WorkDir: a.workDir}
-	if c.At != "" {
-		m, err := query.ParseMoment(c.At)
-		if err != nil {
-			return exit(exitUsage, fmt.Errorf("--at: %w", err))
+	e := &exporting{exportCmd: c, app: a, opts: opts}
+	e.res = exportResult{Dataset: c.Dataset, At: c.At, Format: c.format(), Live: c.Live, File: c.Output}
+	e.res.LiveRowsExact, e.res.LiveAnnotationsExact = true, true
+	if err := e.run(ctx); err != nil {
+		if closedPipe(err) && c.Output == "" {
+			return nil // whoever reads has enough
 		}
-		opts.At = &m
+		return e.explain(err)
 	}
-	res := exportResult{Dataset: c.Dataset, At: c.At, Format: c.format(), Live: c.Live, LiveRowsExact: true, File: c.Output}
-	if !c.Live && opts.At == nil {
+	return e.res.tell(a)
+}
+
+// exporting is one run of the command.
+type exporting struct {
+	*exportCmd
+	app  *app
+	opts query.Options
+	res  exportResult
+
+	opened  query.Opened
+	moved   map[string][]query.Pin
+	unknown []string
+	enc     *encoded
+	w       query.Writer
+}
+
+func (e *exporting) run(ctx context.Context) error {
+	if err := query.CheckLayers(ctx, e.app.store, e.Dataset, e.Annotators, e.named()); err != nil {
+		return err
+	}
+	if !e.Live && e.opts.At == nil {
 		// Before the read: what is merged in between is counted, and there.
-		out, err := query.LiveRows(ctx, a.store, c.Dataset, c.Batch)
+		rows, layers, err := query.LeftOutBy(ctx, e.app.store, e.opts)
 		if err != nil {
 			return err
 		}
-		res.LiveRows, res.LiveRowsExact, res.ForeignBatches = out.Rows, out.Exact, out.Foreign
+		e.res.LeftOut = leftOutOf(rows, layers)
 	}
-	dst, err := c.open(a)
+	dst, err := e.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer dst.discard()
-	counted := &countingWriter{w: dst}
-	w, err := c.writer(counted, a.workDir)
-	if err != nil {
+	e.enc = newEncoded(dst, e.zipped())
+	if e.w, err = e.writer(e.enc); err != nil {
 		return err
 	}
-	defer w.Discard()
-
-	err = c.copy(ctx, a, opts, w, &res)
-	if err == nil {
-		err = w.Close()
-	}
-	if res.Bytes = counted.n; err == nil {
-		err = dst.commit()
-	}
-	switch {
-	case closedPipe(err) && c.Output == "":
-		return nil // whoever reads has enough
-	case errors.Is(err, query.ErrMoment):
-		return exit(exitUsage, fmt.Errorf("%w (with --batch)", err))
-	case errors.Is(err, dataset.ErrNotMerged) && (c.Live || res.LiveRows == 0 && res.LiveRowsExact):
-		return fmt.Errorf("%w; `siltstone merge %s` does it", err, c.Dataset)
-	case errors.Is(err, dataset.ErrNotMerged):
-		return fmt.Errorf("%w: %s %s live; add --live, or `siltstone merge %s` first", err, res.liveRows(), are(res.LiveRows), c.Dataset)
-	case err != nil && c.Output != "":
-		return fmt.Errorf("%w (%s was not written)", err, c.Output)
-	case err != nil:
+	defer e.w.Discard()
+	if err := e.copy(ctx); err != nil {
 		return err
 	}
-	return c.tell(a, res, w.Missing())
-}
-
-// check refuses what cannot be meant, before any I/O.
-func (c *exportCmd) check() error {
-	if c.Output == "-" {
-		c.Output = ""
-	}
-	if err := dataset.CheckDataset(c.Dataset); err != nil {
+	if err := e.w.Close(); err != nil {
 		return err
 	}
-	for _, b := range c.Batch {
-		if err := dataset.CheckBatch(b); err != nil {
-			return err
-		}
+	return e.finish(dst)
+}
+
+// named are the columns that the flags name.
+func (e *exporting) named() []string {
+	names := slices.Clone(e.Columns)
+	for _, by := range e.opts.Sort {
+		names = append(names, by.Column)
 	}
+	return names
+}
+
+func (e *exporting) open(ctx context.Context) (output, error) {
 	switch {
-	case c.At != "" && c.Live:
-		return errors.New("--at and --live: live rows are those of now")
-	case c.Limit != nil && *c.Limit < 0:
-		return fmt.Errorf("--limit %d: it must not be negative", *c.Limit)
-	case strings.Contains(c.Output, "://"):
-		return fmt.Errorf("-o %s: it must be a local file", c.Output)
-	case c.Format == "" && c.suffix() == ".parquet":
-		return fmt.Errorf("-o %s: export writes ndjson or csv; name one with --format, or use such a suffix", c.Output)
-	}
-	return nil
-}
-
-// suffix is that of the output file, without one of compression.
-func (c *exportCmd) suffix() string {
-	return strings.ToLower(filepath.Ext(strings.TrimSuffix(strings.ToLower(c.Output), ".gz")))
-}
-
-func (c *exportCmd) format() string {
-	switch {
-	case c.Format != "":
-		return c.Format
-	case c.suffix() == ".csv":
-		return "csv"
-	}
-	return "ndjson"
-}
-
-func (c *exportCmd) open(a *app) (output, error) {
-	if c.Output == "" {
+	case e.Output == "":
 		// A reader that has enough closes the pipe. As an error of the write,
 		// rather than a signal, that lets spill files be removed.
 		signal.Ignore(syscall.SIGPIPE)
-		return stream{a.stdout}, nil
+		return stream{e.app.stdout}, nil
+	case strings.HasPrefix(e.Output, s3Scheme):
+		return createObject(ctx, e.app, e.Output, e.Overwrite)
 	}
-	return createOutput(c.Output)
+	return createOutput(e.Output)
 }
 
-func (c *exportCmd) writer(w io.Writer, workDir string) (query.Writer, error) {
-	if c.format() == "csv" {
-		return query.NewCSV(w, c.Columns, workDir)
+func (e *exporting) writer(w io.Writer) (query.Writer, error) {
+	if e.format() == "csv" {
+		return query.NewCSV(w, e.Columns, e.app.workDir, e.Annotators...)
 	}
-	return query.NewNDJSON(w, c.Columns)
+	return query.NewNDJSON(w, e.Columns, e.Annotators...)
 }
 
-// copy reads the rows into w.
-func (c *exportCmd) copy(ctx context.Context, a *app, opts query.Options, w query.Writer, res *exportResult) error {
+// copy reads the rows into the writer.
+func (e *exporting) copy(ctx context.Context) error {
 	var bar progress = noProgress{}
-	none := false
-	if c.Limit != nil {
-		none = *c.Limit == 0
-		opts.Limit = max(*c.Limit, 1) // 0 is a limit here: it reads one row and gives none
+	defer func() { bar.Done() }()
+	opts := e.opts
+	none := e.Limit != nil && *e.Limit == 0
+	if e.Limit != nil {
+		opts.Limit = max(*e.Limit, 1) // 0 is a limit here: it reads one row and gives none
 	}
 	opts.Opened = func(o query.Opened) {
-		total := o.Rows
-		if c.Limit != nil {
-			total = min(total, *c.Limit)
-		}
-		if o.Chunks > 0 {
-			total = -1
-		}
-		bar = a.progress("export "+c.Dataset, total)
-		res.AbsentBatches = o.Absent
+		e.opened = o
+		e.res.AbsentBatches = o.Absent
+		bar = e.app.progress("export "+e.Dataset, e.total(o))
 	}
+	opts.Moved = func(annotator string, now query.Pin) {
+		if e.moved == nil {
+			e.moved = map[string][]query.Pin{}
+		}
+		key := strings.TrimPrefix(annotator+"/"+now.Batch, "/")
+		e.moved[key] = append(e.moved[key], now)
+	}
+	opts.Unknown = func(names []string) { e.unknown = names }
 	opts.Rejected = func(r query.Rejected) {
-		if res.Rejected++; res.Rejected <= 10 {
-			a.log.Warn("left out a line that is no row", "key", r.Key, "line", r.Line, "reason", r.Reason)
+		if e.res.Rejected++; e.res.Rejected <= 10 {
+			e.app.log.Warn("left out a line that is no row", "key", r.Key, "line", r.Line, "reason", r.Reason)
 		}
 	}
-	defer func() { bar.Done() }()
-	for row, err := range query.Rows(ctx, a.store, opts) {
+	for row, err := range query.Rows(ctx, e.app.store, opts) {
 		if err != nil {
 			return err
 		}
 		if none {
 			break
 		}
-		if err := w.Write(row); err != nil {
+		if err := e.w.Write(row); err != nil {
 			return err
 		}
-		res.Rows++
+		e.res.Rows++
 		if row.Live {
-			res.LiveRows++
+			e.res.LiveRows++
 		}
 		bar.Add(1)
+		if err := e.stretch(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// tell says what was written and what was not.
-func (c *exportCmd) tell(a *app, res exportResult, missing []string) error {
-	for _, name := range missing {
-		if res.Rows > 0 {
-			fmt.Fprintf(a.stderr, "siltstone: no exported row has a column %q\n", name)
+// total is how many rows there will be, -1 where nobody knows.
+func (e *exporting) total(o query.Opened) int64 {
+	switch {
+	case o.Chunks > 0 || e.opts.Where != nil:
+		return -1
+	case e.Limit != nil:
+		return min(o.Rows, *e.Limit)
+	}
+	return o.Rows
+}
+
+// stretchBytes of rows are a stretch of the output.
+const stretchBytes = 32 << 20
+
+// flusher is a writer whose rows can be followed by the end of a stretch.
+type flusher interface{ Flush() error }
+
+// stretch ends a stretch that is long enough.
+func (e *exporting) stretch() error {
+	if e.enc.raw-e.enc.cutAt < stretchBytes {
+		return nil
+	}
+	f, ok := e.w.(flusher)
+	if !ok {
+		return nil
+	}
+	if err := f.Flush(); err != nil {
+		return err
+	}
+	return e.enc.cut()
+}
+
+// finish makes the output final, and writes what lies beside it.
+func (e *exporting) finish(dst output) error {
+	if err := e.enc.cut(); err != nil {
+		return err
+	}
+	e.res.Bytes = e.enc.raw
+	if e.res.Rows > 0 {
+		e.res.MissingColumns = e.w.Missing()
+	}
+	e.res.UnknownColumns = e.unknown
+	beside, ok := dst.(companions)
+	if !ok || e.Output == "" {
+		return dst.commit()
+	}
+	e.res.FileBytes, e.res.SHA256 = e.enc.bytes, e.enc.sha256()
+	for _, suffix := range []string{manifestSuffix, sumSuffix} {
+		if e.NoManifest {
+			break
+		}
+		if err := beside.without(suffix); err != nil {
+			return err
 		}
 	}
-	if res.Rejected > 0 {
-		fmt.Fprintf(a.stderr, "siltstone: left out %s of live chunks that could not be read as rows\n", count(res.Rejected, "line"))
+	if err := dst.commit(); err != nil || e.NoManifest {
+		return err
 	}
-	if a.json {
-		w := *a
-		if c.Output == "" {
-			w.stdout = a.stderr // stdout is the data's
-		}
-		return w.printJSON(res)
-	}
-	if n := len(res.AbsentBatches); n > 0 {
-		fmt.Fprintf(a.stderr, "siltstone: %s had no rows merged at %s: %s\n", count(n, "batch"), c.At, few(res.AbsentBatches))
-	}
-	if !c.Live && (res.LiveRows > 0 || !res.LiveRowsExact) {
-		fmt.Fprintf(a.stderr, "siltstone: %s not merged yet and left out; --live adds them\n", res.liveRows())
-	}
-	if res.ForeignBatches > 0 {
-		fmt.Fprintf(a.stderr, "siltstone: %s of another tool not adopted yet and left out; `siltstone merge %s` does it\n", count(res.ForeignBatches, "batch"), c.Dataset)
-	}
-	if c.Output != "" {
-		fmt.Fprintf(a.stderr, "%s in %s\n", count(res.Rows, "row"), c.Output)
+	e.res.Manifest = e.Output + manifestSuffix
+	if err := e.manifest().put(beside); err != nil {
+		return &writtenError{err}
 	}
 	return nil
 }
 
-// liveRows counts them for people.
-func (r exportResult) liveRows() string {
-	if r.LiveRowsExact {
-		return count(r.LiveRows, "row")
+// writtenError says what went wrong after the output was there.
+type writtenError struct{ error }
+
+func (e *writtenError) Unwrap() error { return e.error }
+
+func (e *exporting) manifest() exportManifest {
+	m := exportManifest{
+		Version: exportManifestVersion, File: filepath.Base(e.Output), Format: e.format(),
+		Bytes: e.res.FileBytes, SHA256: e.res.SHA256, Rows: e.res.Rows, Columns: e.w.FileColumns(),
+		Dataset: e.Dataset, Pins: e.opened.Pins, Moved: e.moved, At: e.At, Annotators: e.Annotators,
+		Where: e.opts.Where, Sort: e.opts.Sort, Limit: e.Limit, Live: e.Live, LeftOut: e.res.LeftOut,
+		WrittenAt: time.Now().UTC().Truncate(time.Millisecond),
 	}
-	return "at least " + count(r.LiveRows, "row")
+	if e.zipped() {
+		m.Compression = "gzip"
+	}
+	return m
+}
+
+// explain says what to do about an error.
+func (e *exporting) explain(err error) error {
+	var written *writtenError
+	var coded *exitError
+	switch {
+	case errors.As(err, &coded):
+		return err
+	case errors.As(err, &written):
+		return fmt.Errorf("%w (%s is whole; what lies beside it is not)", err, e.Output)
+	case errors.Is(err, query.ErrMoment):
+		return exit(exitUsage, fmt.Errorf("%w (with --batch)", err))
+	case errors.Is(err, query.ErrLayer):
+		return exit(exitUsage, fmt.Errorf("%w, with --annotators", err))
+	case errors.Is(err, dataset.ErrFilter):
+		return exit(exitUsage, fmt.Errorf("--where: %w", err))
+	case errors.Is(err, dataset.ErrNotMerged) && (e.Live || e.res.LiveRows == 0 && e.res.LiveRowsExact):
+		return fmt.Errorf("%w; `siltstone merge %s` does it", err, e.Dataset)
+	case errors.Is(err, dataset.ErrNotMerged):
+		return fmt.Errorf("%w: %s %s live; add --live, or `siltstone merge %s` first", err, e.res.rows(), are(e.res.LiveRows), e.Dataset)
+	case e.Output != "":
+		return fmt.Errorf("%w (%s was not written)", err, e.Output)
+	}
+	return err
 }
 
 // closedPipe reports that whoever read the output is gone.
 func closedPipe(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
-}
-
-// countingWriter counts what goes through it.
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,7 +121,9 @@ func TestExportEndsWithTheCodeOfWhatHappened(t *testing.T) {
 		{exportCmd{Dataset: "a/b"}, exitUsage, "must not contain /"},
 		{exportCmd{Batch: []string{"annotations"}}, exitUsage, "reserved"},
 		{exportCmd{Limit: &minus}, exitUsage, "--limit -1"},
-		{exportCmd{Output: "s3://b/k"}, exitUsage, "local file"},
+		{exportCmd{Output: "https://b/k"}, exitUsage, "s3://BUCKET/KEY"},
+		{exportCmd{Output: "s3://b"}, exitUsage, "s3://BUCKET/KEY"},
+		{exportCmd{Output: "s3://b/k/"}, exitUsage, "slash"},
 		{exportCmd{Output: "x.parquet"}, exitUsage, "ndjson or csv"},
 		{exportCmd{Output: filepath.Join(t.TempDir(), "none", "x")}, exitFailed, "no such file or directory"},
 		{exportCmd{Output: t.TempDir()}, exitFailed, "it is a folder"},
@@ -199,7 +202,7 @@ func TestExportGivesAResultObject(t *testing.T) {
 	e.live(t, `{"id":"b"}`, `{"id":"c"}`)
 	e.json = true
 	path := filepath.Join(t.TempDir(), "out.ndjson")
-	want := exportResult{Dataset: "d", Rows: 1, LiveRows: 2, LiveRowsExact: true, Format: "ndjson", Bytes: 11}
+	want := exportResult{Dataset: "d", Rows: 1, LeftOut: LeftOut{LiveRows: 2, LiveRowsExact: true, LiveAnnotationsExact: true}, Format: "ndjson", Bytes: 11}
 	for _, tt := range []struct {
 		c    exportCmd
 		from *bytes.Buffer
@@ -217,6 +220,13 @@ func TestExportGivesAResultObject(t *testing.T) {
 		}
 		if tt.c.Live {
 			want.Rows, want.Bytes, want.Live = 3, 33, true
+		}
+		if tt.c.Output == path {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.FileBytes, want.SHA256, want.Manifest = want.Bytes, fmt.Sprintf("%x", sha256.Sum256(raw)), path+manifestSuffix
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

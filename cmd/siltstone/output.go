@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // output is where a command writes its data. What is written counts from commit
@@ -28,7 +26,7 @@ func (stream) discard()      {}
 
 // createOutput opens a file that appears under its name whole or not at all: it
 // grows under another name in the same folder. A device or a pipe is written as
-// it stands. The suffix .gz compresses.
+// it stands.
 func createOutput(path string) (output, error) {
 	target, old, err := outputTarget(path)
 	var out output
@@ -41,9 +39,6 @@ func createOutput(path string) (output, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
-	}
-	if strings.HasSuffix(strings.ToLower(path), ".gz") {
-		out = &zipped{Writer: gzip.NewWriter(out), out: out}
 	}
 	return out, nil
 }
@@ -113,6 +108,35 @@ func (w *wholeFile) commit() error {
 	return nil
 }
 
+// beside writes a file under the target's name with a suffix.
+func (w *wholeFile) beside(suffix string, body []byte) error {
+	return writeWhole(w.target+suffix, body)
+}
+
+// without removes such a file.
+func (w *wholeFile) without(suffix string) error { return removeFile(w.target + suffix) }
+
+// writeWhole writes a small file that appears whole or not at all.
+func writeWhole(path string, body []byte) error {
+	f, err := createWhole(path, nil)
+	if err != nil {
+		return err
+	}
+	defer f.discard()
+	if _, err := f.Write(body); err != nil {
+		return err
+	}
+	return f.commit()
+}
+
+// removeFile removes a file that may not be there.
+func removeFile(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func (w *wholeFile) discard() {
 	if w.File == nil {
 		return
@@ -135,18 +159,3 @@ func openDevice(path string) (output, error) {
 
 func (d device) commit() error { return d.Close() }
 func (d device) discard()      { d.Close() }
-
-// zipped compresses what goes to another output.
-type zipped struct {
-	*gzip.Writer
-	out output
-}
-
-func (z *zipped) commit() error {
-	if err := z.Close(); err != nil {
-		return err
-	}
-	return z.out.commit()
-}
-
-func (z *zipped) discard() { z.out.discard() }
