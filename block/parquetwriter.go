@@ -238,7 +238,7 @@ func (w *ParquetWriter) flush() error {
 	frame := parquetFrame{Frame: Frame{Offset: max(w.out.n, int64(len(parquetMagic))), Rows: int64(w.count), FirstID: w.from}}
 	w.out.part = 0
 	for i, c := range w.columns {
-		if err := w.pages(c, i); err != nil {
+		if err := writePages(c, w.rows.values[i], i, i == 0); err != nil {
 			return err
 		}
 		w.rows.values[i] = w.rows.values[i][:0]
@@ -252,38 +252,6 @@ func (w *ParquetWriter) flush() error {
 	w.count, w.raw, w.arena = 0, 0, nil
 	if cap(w.line) > 4<<20 {
 		w.line = nil
-	}
-	return nil
-}
-
-// pages writes the values of a column, as many in a page as parquetPageBytes
-// hold, so that no page comes near the 2 GiB that its header can say.
-func (w *ParquetWriter) pages(c *parquet.ColumnWriter, at int) error {
-	values := w.rows.values[at]
-	from, size := 0, 0
-	for i := range values {
-		v := &values[i]
-		switch {
-		case at == 0:
-			*v = v.Level(0, 0, at)
-		case v.IsNull():
-			*v = v.Level(0, 0, at)
-		default:
-			*v = v.Level(0, 1, at)
-		}
-		if size += 8; v.Kind() == parquet.ByteArray {
-			size += len(v.ByteArray())
-		}
-		if size < parquetPageBytes && i+1 < len(values) {
-			continue
-		}
-		if _, err := c.WriteRowValues(values[from : i+1]); err != nil {
-			return err
-		}
-		if err := c.Flush(); err != nil {
-			return err
-		}
-		from, size = i+1, 0
 	}
 	return nil
 }

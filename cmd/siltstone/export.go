@@ -24,7 +24,7 @@ type exportCmd struct {
 	Sort       []string `help:"In the order of these columns in place of ids." placeholder:"COL[:desc],COL"`
 	Batch      []string `help:"Only this batch (repeatable)." sep:"none" placeholder:"B"`
 	Limit      *int64   `help:"Stop after this many rows." placeholder:"N"`
-	Format     string   `help:"ndjson or csv; by the suffix of FILE when not given." enum:",ndjson,csv" default:""`
+	Format     string   `help:"ndjson, csv or parquet; by the suffix of FILE when not given." enum:",ndjson,csv,parquet" default:""`
 	Live       bool     `help:"Add the rows and annotations that are not merged yet."`
 	At         string   `help:"Read each batch as it was: at a time, or at a generation of one batch." placeholder:"TIME|GENERATION"`
 	Output     string   `name:"output" short:"o" help:"Write to this file or object, which appears whole or not at all; .gz compresses." placeholder:"FILE|s3://BUCKET/KEY"`
@@ -37,11 +37,13 @@ func (exportCmd) Help() string {
 	return `Writes the merged rows of a dataset in (id, batch) order. As NDJSON and without --columns each
 row is its stored line, byte for byte, so that "export | put" is a round trip; --annotators adds
 columns to it. --at reads the past for as long as HISTORY_MAX_AGE keeps replaced blocks;
-describe --history lists it.
+describe --history lists it. A parquet file has a column for each name, of the type that all its
+values have; where they have none in common it is JSON text, so that no value is changed.
 
 Example:
   siltstone export jargon-file --columns term,text --limit 10
   siltstone export pages --annotators topic --where '{"layer":"topic","column":"score","op":"gt","value":0.5}' --sort topic.score:desc -o top.csv
+  siltstone export pages --annotators topic -o pages.parquet
   siltstone export jargon-file --at 2026-11-30T06:00:00Z -o s3://archive/before.ndjson.gz`
 }
 
@@ -131,8 +133,11 @@ func (e *exporting) open(ctx context.Context) (output, error) {
 }
 
 func (e *exporting) writer(w io.Writer) (query.Writer, error) {
-	if e.format() == "csv" {
+	switch e.format() {
+	case "csv":
 		return query.NewCSV(w, e.Columns, e.app.workDir, e.Annotators...)
+	case "parquet":
+		return query.NewParquet(w, e.Columns, e.app.workDir, e.Annotators...)
 	}
 	return query.NewNDJSON(w, e.Columns, e.Annotators...)
 }

@@ -124,7 +124,7 @@ func TestExportEndsWithTheCodeOfWhatHappened(t *testing.T) {
 		{exportCmd{Output: "https://b/k"}, exitUsage, "s3://BUCKET/KEY"},
 		{exportCmd{Output: "s3://b"}, exitUsage, "s3://BUCKET/KEY"},
 		{exportCmd{Output: "s3://b/k/"}, exitUsage, "slash"},
-		{exportCmd{Output: "x.parquet"}, exitUsage, "ndjson or csv"},
+		{exportCmd{Output: "x.parquet.gz"}, exitUsage, "leave .gz out"},
 		{exportCmd{Output: filepath.Join(t.TempDir(), "none", "x")}, exitFailed, "no such file or directory"},
 		{exportCmd{Output: t.TempDir()}, exitFailed, "it is a folder"},
 	}
@@ -226,7 +226,7 @@ func TestExportGivesAResultObject(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want.FileBytes, want.SHA256, want.Manifest = want.Bytes, fmt.Sprintf("%x", sha256.Sum256(raw)), path+manifestSuffix
+			want.FileBytes, want.SHA256, want.Manifest = want.Bytes, sha256Of(raw), path+manifestSuffix
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -333,10 +333,12 @@ func TestExportFlagsTakeNamesAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Parse([]string{"d", "--format", "parquet"}); err == nil {
-		t.Error("--format parquet was taken")
+	if _, err := p.Parse([]string{"d", "--format", "avro"}); err == nil {
+		t.Error("--format avro was taken")
 	}
 	if _, err := p.Parse([]string{"d", "--limit", "0", "--columns", ""}); err != nil || c.Limit == nil || *c.Limit != 0 || c.Columns == nil {
 		t.Errorf("%+v %v", c, err)
 	}
 }
+
+func sha256Of(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }

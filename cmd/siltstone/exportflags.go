@@ -87,8 +87,8 @@ func (c *exportCmd) checkTogether(o query.Options) error {
 	case c.Overwrite:
 		return errors.New("--overwrite: it is for s3://BUCKET/KEY; a file is replaced without it")
 	}
-	if c.Format == "" && c.suffix() == ".parquet" {
-		return fmt.Errorf("-o %s: export writes ndjson or csv; name one with --format, or use such a suffix", c.Output)
+	if c.format() == "parquet" && c.zipped() {
+		return fmt.Errorf("-o %s: a parquet file is compressed in itself; leave .gz out", c.Output)
 	}
 	return nil
 }
@@ -104,6 +104,8 @@ func (c *exportCmd) format() string {
 		return c.Format
 	case c.suffix() == ".csv":
 		return "csv"
+	case c.suffix() == ".parquet":
+		return "parquet"
 	}
 	return "ndjson"
 }
