@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -147,6 +148,9 @@ func (e *exporting) copy(ctx context.Context) error {
 	var bar progress = noProgress{}
 	defer func() { bar.Done() }()
 	opts := e.opts
+	var scanned atomic.Int64
+	shown := int64(0)
+	opts.Scanned = &scanned
 	none := e.Limit != nil && *e.Limit == 0
 	if e.Limit != nil {
 		opts.Limit = max(*e.Limit, 1) // 0 is a limit here: it reads one row and gives none
@@ -183,7 +187,9 @@ func (e *exporting) copy(ctx context.Context) error {
 		if row.Live {
 			e.res.LiveRows++
 		}
-		bar.Add(1)
+		now := scanned.Load()
+		bar.Add(now - shown)
+		shown = now
 		if err := e.stretch(); err != nil {
 			return err
 		}
@@ -191,12 +197,12 @@ func (e *exporting) copy(ctx context.Context) error {
 	return nil
 }
 
-// total is how many rows there will be, -1 where nobody knows.
+// total is how many rows are going to be looked at, -1 where nobody knows.
 func (e *exporting) total(o query.Opened) int64 {
 	switch {
-	case o.Chunks > 0 || e.opts.Where != nil:
+	case o.Chunks > 0:
 		return -1
-	case e.Limit != nil:
+	case e.Limit != nil && e.opts.Where == nil && e.opts.Sort == nil:
 		return min(o.Rows, *e.Limit)
 	}
 	return o.Rows

@@ -23,7 +23,7 @@ import (
 func (e *exporter) annotated(t *testing.T, annotator string, data map[string]string) {
 	t.Helper()
 	_, err := producers.Annotate(t.Context(), e.store, nil, siltstone.NewLocker(e.store, e.log), e.log, "d", annotator,
-		func(_ context.Context, r query.Row) (dataset.Annotation, error) {
+		func(_ context.Context, r dataset.Row) (dataset.Annotation, error) {
 			text, ok := data[r.ID]
 			if !ok {
 				return dataset.Annotation{}, os.ErrNotExist
