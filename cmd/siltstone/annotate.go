@@ -113,7 +113,7 @@ func (c *annotateCmd) options() ([]producers.AnnotateOption, error) {
 
 // tell says what was done and what was not.
 func (c *annotateCmd) tell(a *app, res producers.AnnotateResult, err error) error {
-	began := !errors.Is(err, producers.ErrLeaseHeld) && !errors.Is(err, producers.ErrOption) && (err == nil || res.Calls > 0)
+	began := err == nil || res.Calls > 0
 	switch {
 	case !began:
 	case a.json:
@@ -142,7 +142,7 @@ func (c *annotateCmd) tell(a *app, res producers.AnnotateResult, err error) erro
 		return exit(exitRefused, fmt.Errorf("%w; what is stored counts, run it again for the rest", err))
 	case errors.Is(err, dataset.ErrNotMerged):
 		return fmt.Errorf("%w; `siltstone merge %s` does it", err, c.Dataset)
-	case errors.Is(err, producers.ErrOption), errors.Is(err, dataset.ErrFilter):
+	case errors.Is(err, producers.ErrOption), errors.Is(err, dataset.ErrFilter), errors.Is(err, dataset.ErrName):
 		return exit(exitUsage, err)
 	case err != nil:
 		return err
