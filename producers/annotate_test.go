@@ -234,6 +234,15 @@ func TestABudgetStopsTheWork(t *testing.T) {
 	if err != nil || res.Rows != 21 || *res.Spent != 10.5 || res.Stopped != producers.StoppedByBudget {
 		t.Fatalf("%+v, %v", res, err)
 	}
+	// A call that failed was paid for too.
+	failing := func(ctx context.Context, row dataset.Row) (dataset.Annotation, error) {
+		note, _ := sized(ctx, row)
+		return note, errors.New("no use")
+	}
+	res, err = annotate(t.Context(), t, s, &locks{}, failing, producers.Budget(producers.Limit{Field: "cost", Most: 2}), producers.Concurrency(1))
+	if err != nil || res.Rows != 0 || res.Failed != 4 || *res.Spent != 2 || res.Stopped != producers.StoppedByBudget {
+		t.Fatalf("%+v, %v", res, err)
+	}
 	// What costs nothing that anybody says cannot be kept within a budget.
 	fillBatch(t, s, "b", 100, 400)
 	res, err = annotate(t.Context(), t, s, &locks{}, sized, producers.Budget(producers.Limit{Field: "cost_usd", Most: 1}))

@@ -188,7 +188,11 @@ func (s *slot) try(row query.Row) (ok bool, err error) {
 			return false, err
 		case s.calls.Err() != nil:
 			return false, nil // cancelled: nothing is wrong with the row
-		case try < s.o.retries && sleep(s.work, retryPause(try)) == nil:
+		}
+		if spent, _ := s.charge(metadata, false); spent { // what failed was paid for too
+			s.stopWork(errBudget)
+		}
+		if try < s.o.retries && sleep(s.work, retryPause(try)) == nil {
 			continue
 		}
 		s.tally.count(func(t *tally) { t.failed++ })
@@ -207,7 +211,7 @@ func retryPause(try int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// call makes the line of one annotation.
+// call makes the line of one annotation. Metadata may come beside an error.
 func (s *slot) call(row query.Row) (metadata []byte, err error) {
 	ctx := s.calls
 	if s.o.timeout > 0 {
@@ -221,18 +225,18 @@ func (s *slot) call(row query.Row) (metadata []byte, err error) {
 		if ctx.Err() != nil && s.calls.Err() == nil && !errors.As(err, &fatal) {
 			err = callErrorf(KindTimeout, "no answer in %s", s.o.timeout)
 		}
-		return nil, err
+		return metadata, err
 	}
 	s.line, err = dataset.AppendAnnotation(s.line[:0], row.Batch, row.Row, s.writer.now(), data, metadata)
 	if err != nil {
-		return nil, callErrorf(KindInvalid, "%v", err)
+		return metadata, callErrorf(KindInvalid, "%v", err)
 	}
 	return metadata, nil
 }
 
 // keep counts an annotation and hands it over.
 func (s *slot) keep(row query.Row, metadata []byte) (bool, error) {
-	stop, err := s.charge(metadata)
+	stop, err := s.charge(metadata, true)
 	if err := s.layer.add(s.storing, row.Batch, dataset.Row{ID: row.ID, Raw: s.line}); err != nil {
 		return false, err
 	}
@@ -245,17 +249,20 @@ func (s *slot) keep(row query.Row, metadata []byte) (bool, error) {
 	return true, err
 }
 
-// charge counts an annotation, and reports whether the budget is spent.
-func (a *annotating) charge(metadata []byte) (spent bool, err error) {
+// charge counts an annotation, or a call without one, and reports whether the
+// budget is spent.
+func (a *annotating) charge(metadata []byte, done bool) (spent bool, err error) {
 	cost, priced := 0.0, true
 	if a.o.budget != nil {
 		cost, priced = numberIn(metadata, a.o.budget.Field)
 	}
 	a.tally.count(func(t *tally) {
-		t.answered++
 		t.spent += cost
-		if !priced {
-			t.unpriced++
+		if done {
+			t.answered++
+			if !priced {
+				t.unpriced++
+			}
 		}
 		switch {
 		case a.o.budget == nil:

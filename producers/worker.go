@@ -18,6 +18,7 @@ type Func func(ctx context.Context, row dataset.Row) (dataset.Annotation, error)
 // its own. An error that is no *CallError is one of KindError.
 type Worker interface {
 	// Annotate gives data and metadata as JSON objects, valid until the next call.
+	// Metadata beside an error says what the call cost all the same.
 	Annotate(ctx context.Context, row query.Row) (data, metadata []byte, err error)
 	Close() error
 }
@@ -90,7 +91,8 @@ func (w funcWorker) call(ctx context.Context, row dataset.Row) (a answer) {
 	}()
 	note, err := w.fn(ctx, row)
 	if err != nil {
-		return answer{err: err}
+		a.metadata, _ = encodePart(note.Metadata)
+		return answer{metadata: a.metadata, err: err}
 	}
 	if a.data, err = encodePart(note.Data); err != nil {
 		return answer{err: callErrorf(KindInvalid, "data: %v", err)}

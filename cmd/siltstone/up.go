@@ -119,7 +119,12 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 	g.Go(func() error { return runMerger(ctx, a) })
 	c.greet(a, door, cfg, local)
 	if c.Demo {
-		g.Go(func() error { return loadDemo(ctx, a) })
+		g.Go(func() error {
+			if err := loadDemo(ctx, a); err != nil {
+				return err
+			}
+			return annotateDemo(ctx, a)
+		})
 	}
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
