@@ -187,7 +187,10 @@ func TestSumsOfDatasets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Layers = []query.LayerInfo{{Annotator: "custom_search", Batches: 1, LiveChunks: 1}, {Annotator: "lang", Batches: 1}}
+	want.Layers = []query.LayerInfo{
+		{Annotator: "custom_search", Batches: 1, LiveChunks: 1, Parts: []query.LayerPart{{BatchInfo: query.BatchInfo{Name: "x", LiveChunks: 1}}}},
+		{Annotator: "lang", Batches: 1, Parts: []query.LayerPart{{BatchInfo: query.BatchInfo{Name: "x"}}}},
+	}
 	if diff := cmp.Diff(want, one, cmpopts.IgnoreFields(query.DatasetInfo{}, "Bytes")); diff != "" {
 		t.Error(diff)
 	}

@@ -39,13 +39,22 @@ type BatchInfo struct {
 
 // LayerInfo sums up a layer. Annotations of rows that are gone count.
 type LayerInfo struct {
-	Annotator  string    `json:"annotator"`
-	Batches    int       `json:"batches"`
-	Rows       int64     `json:"rows"` // annotated, and merged
-	Bytes      int64     `json:"bytes"`
-	LiveRows   int64     `json:"live_rows"` // as in DatasetInfo
-	LiveChunks int64     `json:"live_chunks"`
-	UpdatedAt  time.Time `json:"updated_at,omitzero"`
+	Annotator string `json:"annotator"`
+	Batches   int    `json:"batches"`
+	Rows      int64  `json:"rows"` // annotated, and merged
+	// Share is Rows as a part of the merged rows of the dataset, 0 to 1.
+	Share      float64     `json:"share"`
+	Bytes      int64       `json:"bytes"`
+	LiveRows   int64       `json:"live_rows"` // annotations; as in DatasetInfo
+	LiveChunks int64       `json:"live_chunks"`
+	UpdatedAt  time.Time   `json:"updated_at,omitzero"`
+	Parts      []LayerPart `json:"parts,omitempty"` // by batch
+}
+
+// LayerPart sums up a layer's part of a batch, as LayerInfo does the whole.
+type LayerPart struct {
+	BatchInfo
+	Share float64 `json:"share"` // of the merged rows of the batch
 }
 
 // Datasets sums up all datasets, in order of their names. A folder that holds no
@@ -132,9 +141,38 @@ func (e *Engine) Dataset(ctx context.Context, name string) (DatasetInfo, []Batch
 	return info, parts, err
 }
 
+// Layers sums up the layers of a dataset without looking at its live rows; none
+// for a dataset that is not there.
+func (e *Engine) Layers(ctx context.Context, name string) ([]LayerInfo, error) {
+	q := e.ask(ctx)
+	defer func() { e.m.bytesRead.Add(float64(q.read.Load())) }()
+	if err := dataset.CheckDataset(name); err != nil {
+		return nil, err
+	}
+	annotators, err := q.annotators(ctx, name)
+	if err != nil || len(annotators) == 0 {
+		return nil, err
+	}
+	batches, err := e.catalog.Batches(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("list batches of %q: %w", name, err)
+	}
+	views, err := q.views(name, batches)
+	if err != nil {
+		return nil, err
+	}
+	return q.layers(name, annotators, views)
+}
+
 // layers sums up the layers of a dataset.
 func (q *ask) layers(name string, annotators []string, views []*view) ([]LayerInfo, error) {
 	out := make([]LayerInfo, len(annotators))
+	var all int64
+	of := map[string]int64{} // merged rows by batch
+	for _, v := range views {
+		of[v.id.Batch] = v.merged()
+		all += v.merged()
+	}
 	err := q.each(len(annotators), func(_ context.Context, i int) error {
 		parts, err := q.partsOf(name, annotators[i], views)
 		if err != nil {
@@ -143,12 +181,24 @@ func (q *ask) layers(name string, annotators []string, views []*view) ([]LayerIn
 		if err := q.countChunks(parts); err != nil {
 			return err
 		}
-		d, _ := tally(parts)
-		out[i] = LayerInfo{Annotator: annotators[i], Batches: d.Batches, Rows: d.Rows, Bytes: d.Bytes,
+		d, batches := tally(parts)
+		out[i] = LayerInfo{Annotator: annotators[i], Batches: d.Batches, Rows: d.Rows, Share: share(d.Rows, all), Bytes: d.Bytes,
 			LiveRows: d.LiveRows, LiveChunks: d.LiveChunks, UpdatedAt: d.UpdatedAt}
+		for _, b := range batches {
+			out[i].Parts = append(out[i].Parts, LayerPart{b, share(b.Rows, of[b.Name])})
+		}
 		return nil
 	})
 	return out, err
+}
+
+// share is the part of rows that is annotated. It is no more than all of them,
+// though annotations may outlive their rows.
+func share(annotated, rows int64) float64 {
+	if rows == 0 {
+		return 0
+	}
+	return min(1, float64(annotated)/float64(rows))
 }
 
 // sum sums up batches, of which those that are not there are left out.

@@ -115,10 +115,23 @@ func TestADatasetTellsOfItsLayers(t *testing.T) {
 			t.Errorf("%+v", d.Layers[i])
 		}
 		d.Layers[i].Bytes, d.Layers[i].UpdatedAt = 0, time.Time{}
+		for n := range d.Layers[i].Parts {
+			p := &d.Layers[i].Parts[n]
+			p.Bytes, p.Generation, p.UpdatedAt = 0, 0, time.Time{}
+		}
 	}
-	want := []query.LayerInfo{{Annotator: "A", Batches: 2, Rows: 3, LiveRows: 2, LiveChunks: 1}, {Annotator: "B", Batches: 1, Rows: 1}}
+	part := func(name string, rows, live, chunks int64, share float64) query.LayerPart {
+		return query.LayerPart{BatchInfo: query.BatchInfo{Name: name, Rows: rows, LiveRows: live, LiveChunks: chunks}, Share: share}
+	}
+	want := []query.LayerInfo{
+		{Annotator: "A", Batches: 2, Rows: 3, Share: 3. / 6, LiveRows: 2, LiveChunks: 1, Parts: []query.LayerPart{part("x", 2, 0, 0, 2./3), part("y", 1, 2, 1, 1./3)}},
+		{Annotator: "B", Batches: 1, Rows: 1, Share: 1. / 6, Parts: []query.LayerPart{part("y", 1, 0, 0, 1./3)}},
+	}
 	if diff := cmp.Diff(want, d.Layers); diff != "" {
 		t.Error(diff)
+	}
+	if of, err := b.engine(false).Layers(t.Context(), "none"); len(of) > 0 || err != nil {
+		t.Errorf("%+v, %v", of, err)
 	}
 }
 

@@ -20,6 +20,14 @@ func (v *view) there() bool {
 	return v.head.Exists() && !v.head.Record.Deleted || len(v.chunks) > 0
 }
 
+// merged is the number of merged rows.
+func (v *view) merged() int64 {
+	if !v.head.Exists() || v.head.Record.Deleted {
+		return 0
+	}
+	return v.head.Record.Rows
+}
+
 // open looks at the batches that are asked for, all where names is nil, and
 // leaves out those that are not there. What does not exist at all is a
 // *NotFoundError.

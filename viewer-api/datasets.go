@@ -34,15 +34,36 @@ type batchAnswer struct {
 type layerAnswer struct {
 	Annotator  string     `json:"annotator"`
 	Batches    int        `json:"batches"`
-	Rows       int64      `json:"rows"` // annotated, and merged
+	Rows       int64      `json:"rows"`  // annotated, and merged
+	Share      float64    `json:"share"` // of the merged rows, 0 to 1
 	Bytes      int64      `json:"bytes"`
 	LiveRows   *int64     `json:"live_rows"`
 	LiveChunks int64      `json:"live_chunks"`
 	UpdatedAt  *time.Time `json:"updated_at"`
+	// Parts are those of the batches that have annotations.
+	Parts []layerPartAnswer `json:"parts"`
+}
+
+type layerPartAnswer struct {
+	batchAnswer
+	Share float64 `json:"share"`
 }
 
 func newDatasetAnswer(d query.DatasetInfo) datasetAnswer {
 	return datasetAnswer{d.Name, d.Batches, d.Rows, d.Bytes, known(d.LiveRows), d.LiveChunks, list(d.Annotators), moment(d.UpdatedAt)}
+}
+
+func newBatchAnswer(b query.BatchInfo) batchAnswer {
+	return batchAnswer{b.Name, b.Rows, b.Bytes, b.Generation, known(b.LiveRows), b.LiveChunks, moment(b.UpdatedAt)}
+}
+
+func newLayerAnswer(l query.LayerInfo) layerAnswer {
+	out := layerAnswer{l.Annotator, l.Batches, l.Rows, l.Share, l.Bytes, known(l.LiveRows), l.LiveChunks, moment(l.UpdatedAt),
+		make([]layerPartAnswer, len(l.Parts))}
+	for i, p := range l.Parts {
+		out.Parts[i] = layerPartAnswer{newBatchAnswer(p.BatchInfo), p.Share}
+	}
+	return out
 }
 
 // datasets answers GET /api/datasets.
@@ -90,10 +111,10 @@ func (s *Server) dataset(c fiber.Ctx) error {
 		Layers  []layerAnswer `json:"layers"`
 	}{newDatasetAnswer(info), make([]batchAnswer, len(parts)), make([]layerAnswer, len(info.Layers))}
 	for i, l := range info.Layers {
-		out.Layers[i] = layerAnswer{l.Annotator, l.Batches, l.Rows, l.Bytes, known(l.LiveRows), l.LiveChunks, moment(l.UpdatedAt)}
+		out.Layers[i] = newLayerAnswer(l)
 	}
 	for i, b := range parts {
-		out.Batches[i] = batchAnswer{b.Name, b.Rows, b.Bytes, b.Generation, known(b.LiveRows), b.LiveChunks, moment(b.UpdatedAt)}
+		out.Batches[i] = newBatchAnswer(b)
 	}
 	return answer(c, out)
 }

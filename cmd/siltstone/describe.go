@@ -66,8 +66,13 @@ func (c *describeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	layers, err := layersIn(ctx, a, ids[0].Dataset)
+	if err != nil {
+		return err
+	}
 	for _, id := range ids {
 		d, err := describe(ctx, a, id)
+		d.Layers = layers.batch(id.Batch)
 		if err == nil && c.History {
 			d.History, err = generations(ctx, a, id)
 		}
@@ -170,6 +175,9 @@ func (d batchDescription) print(a *app) error {
 	fmt.Fprintf(w, "  generation     %d, %s\n", d.Generation, ago(d.UpdatedAt))
 	fmt.Fprintf(w, "  deduplication  %s; %s dropped\n", d.deduplication(), count(d.Duplicates, "duplicate"))
 	fmt.Fprintf(w, "  kept out       %s, %s\n", count(d.Rejected, "rejected line"), count(d.IDConflicts, "id conflict"))
+	for _, l := range d.Layers {
+		fmt.Fprintf(w, "  annotator %s  %s\n", l.Annotator, l)
+	}
 	for _, r := range d.Runs {
 		fmt.Fprintf(w, "  run %s     %s, %s in %s, by %s\n", r.Run, r.State, count(r.Rows, "row"), count(r.Chunks, "chunk"), r.Writer)
 	}

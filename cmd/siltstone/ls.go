@@ -19,6 +19,8 @@ type lsCmd struct {
 // Help shows an example.
 func (lsCmd) Help() string {
 	return `Merged rows are counted by the commit records; live chunks hold rows that are not merged yet.
+Of annotators it says how many of the merged rows they have annotated; +live: some more are not merged.
+describe tells more, as does --json.
 
 Example:
   siltstone ls jargon-file`
@@ -34,17 +36,20 @@ type batchLine struct {
 	LiveChunks int        `json:"live_chunks"`
 	LiveBytes  int64      `json:"live_bytes"`
 	UpdatedAt  *time.Time `json:"updated_at"`
+	// Layers are those of the annotators, by their names.
+	Layers []layerLine `json:"layers"`
 }
 
 // datasetLine sums up a dataset.
 type datasetLine struct {
-	Name       string     `json:"name"`
-	Batches    int        `json:"batches"`
-	Rows       int64      `json:"rows"`
-	Bytes      int64      `json:"bytes"`
-	LiveChunks int        `json:"live_chunks"`
-	LiveBytes  int64      `json:"live_bytes"`
-	UpdatedAt  *time.Time `json:"updated_at"`
+	Name       string      `json:"name"`
+	Batches    int         `json:"batches"`
+	Rows       int64       `json:"rows"`
+	Bytes      int64       `json:"bytes"`
+	LiveChunks int         `json:"live_chunks"`
+	LiveBytes  int64       `json:"live_bytes"`
+	UpdatedAt  *time.Time  `json:"updated_at"`
+	Layers     []layerLine `json:"layers"`
 }
 
 // Run prints one line per dataset or batch.
@@ -56,13 +61,13 @@ func (c *lsCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	t := newTable(a, "DATASET\tBATCHES\tROWS\tSIZE\tLIVE CHUNKS\tUPDATED")
+	t := newTable(a, "DATASET\tBATCHES\tROWS\tSIZE\tLIVE CHUNKS\tANNOTATORS\tUPDATED")
 	for _, name := range names {
-		bs, err := batchLines(ctx, a, name)
+		bs, layers, err := batchLines(ctx, a, name)
 		if err != nil {
 			return err
 		}
-		sum := datasetLine{Name: name, Batches: len(bs)}
+		sum := datasetLine{Name: name, Batches: len(bs), Layers: layers.all}
 		for _, b := range bs {
 			sum.Rows += b.Rows
 			sum.Bytes += b.Bytes
@@ -72,7 +77,7 @@ func (c *lsCmd) Run(ctx context.Context, a *app) error {
 				sum.UpdatedAt = b.UpdatedAt
 			}
 		}
-		if err := t.row(sum, "%s\t%d\t%d\t%s\t%d\t%s", name, sum.Batches, sum.Rows, size(sum.Bytes), sum.LiveChunks, ago(sum.UpdatedAt)); err != nil {
+		if err := t.row(sum, "%s\t%d\t%d\t%s\t%d\t%s\t%s", name, sum.Batches, sum.Rows, size(sum.Bytes), sum.LiveChunks, summary(sum.Layers), ago(sum.UpdatedAt)); err != nil {
 			return err
 		}
 	}
@@ -80,35 +85,40 @@ func (c *lsCmd) Run(ctx context.Context, a *app) error {
 }
 
 func (c *lsCmd) batches(ctx context.Context, a *app) error {
-	bs, err := batchLines(ctx, a, c.Dataset)
+	bs, _, err := batchLines(ctx, a, c.Dataset)
 	if err != nil {
 		return err
 	}
-	t := newTable(a, "BATCH\tROWS\tSIZE\tGENERATION\tLIVE CHUNKS\tUPDATED")
+	t := newTable(a, "BATCH\tROWS\tSIZE\tGENERATION\tLIVE CHUNKS\tANNOTATORS\tUPDATED")
 	for _, b := range bs {
-		if err := t.row(b, "%s\t%d\t%s\t%d\t%d\t%s", b.Batch, b.Rows, size(b.Bytes), b.Generation, b.LiveChunks, ago(b.UpdatedAt)); err != nil {
+		if err := t.row(b, "%s\t%d\t%s\t%d\t%d\t%s\t%s", b.Batch, b.Rows, size(b.Bytes), b.Generation, b.LiveChunks, summary(b.Layers), ago(b.UpdatedAt)); err != nil {
 			return err
 		}
 	}
 	return t.flush()
 }
 
-func batchLines(ctx context.Context, a *app, name string) ([]batchLine, error) {
+// batchLines are the batches of a dataset, and its layers.
+func batchLines(ctx context.Context, a *app, name string) ([]batchLine, datasetLayers, error) {
 	ids, err := batchesOf(ctx, a, name, nil)
 	if err != nil {
-		return nil, err
+		return nil, datasetLayers{}, err
+	}
+	layers, err := layersIn(ctx, a, name)
+	if err != nil {
+		return nil, datasetLayers{}, err
 	}
 	var out []batchLine
 	for _, id := range ids {
 		snap, err := catalog.Open(ctx, a.store, id)
 		if err != nil {
-			return nil, err
+			return nil, datasetLayers{}, err
 		}
 		r := snap.Head.Record
 		if r.Deleted {
 			continue
 		}
-		line := batchLine{Dataset: name, Batch: id.Batch, Rows: r.Rows, Bytes: r.Bytes, Generation: r.Generation, LiveChunks: len(snap.Live)}
+		line := batchLine{Dataset: name, Batch: id.Batch, Rows: r.Rows, Bytes: r.Bytes, Generation: r.Generation, LiveChunks: len(snap.Live), Layers: layers.batch(id.Batch)}
 		if snap.Head.Exists() {
 			line.UpdatedAt = &r.CommittedAt
 		}
@@ -120,7 +130,7 @@ func batchLines(ctx context.Context, a *app, name string) ([]batchLine, error) {
 		}
 		out = append(out, line)
 	}
-	return out, nil
+	return out, layers, nil
 }
 
 // batchesOf gives the batches of a dataset, or the one named, and says so when
