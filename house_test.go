@@ -164,7 +164,7 @@ var owners = []owner{
 	{"github.com/google/uuid", []string{"dataset", "block", "nats/bus"}, "ids of rows are given in dataset; block spells those of parquet, the bus draws tokens for claims"},
 	{"golang.org/x/text", []string{"dataset"}, "names know normal forms"},
 	{"github.com/klauspost/compress", []string{"block", "tests"}, "compressed bytes are block's"},
-	{"github.com/gofrs/flock", []string{"nats/embedded", "objstore/embedded", "objstore/cache"}, "a server in the process, or a cache, owns its folder"},
+	{"github.com/gofrs/flock", []string{"nats/embedded", "objstore/embedded", "objstore/cache", "cmd"}, "a server in the process, or a cache, owns its folder, and an export its file"},
 	{"github.com/google/go-cmp", []string{"tests", "objstore/objtest"}, "a diff is for tests"},
 	{"golang.org/x/sync", nil, "errgroup and singleflight"},
 	{"github.com/prometheus/client_golang", nil, "each component has its own metrics struct"},

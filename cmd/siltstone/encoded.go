@@ -16,8 +16,8 @@ type encoded struct {
 	raw   int64        // bytes before compression
 	bytes int64        // bytes of the output
 	sum   hash.Hash    // of the output
-	cutAt int64        // raw bytes at the last cut
 	fresh bool         // nothing was written since
+	mute  bool         // what is written is there already
 }
 
 func newEncoded(out output, compress bool) *encoded {
@@ -28,7 +28,15 @@ func newEncoded(out output, compress bool) *encoded {
 	return e
 }
 
+// resume goes on after what an earlier process has written.
+func (e *encoded) resume(p *partial) {
+	e.raw, e.bytes, e.sum = p.state.Raw, p.state.Bytes, p.sum
+}
+
 func (e *encoded) Write(p []byte) (int, error) {
+	if e.mute {
+		return len(p), nil
+	}
 	e.raw += int64(len(p))
 	e.fresh = e.fresh && len(p) == 0
 	if e.zip != nil {
@@ -39,7 +47,6 @@ func (e *encoded) Write(p []byte) (int, error) {
 
 // cut ends a stretch. No reader sees it.
 func (e *encoded) cut() error {
-	e.cutAt = e.raw
 	if e.zip == nil || e.fresh && e.bytes > 0 {
 		return nil
 	}

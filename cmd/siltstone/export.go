@@ -30,6 +30,7 @@ type exportCmd struct {
 	At         string   `help:"Read each batch as it was: at a time, or at a generation of one batch." placeholder:"TIME|GENERATION"`
 	Output     string   `name:"output" short:"o" help:"Write to this file or object, which appears whole or not at all; .gz compresses." placeholder:"FILE|s3://BUCKET/KEY"`
 	Overwrite  bool     `help:"Replace an object that is there already; a file is replaced in any case."`
+	Resume     bool     `help:"Keep what is done when the export dies, in FILE.partial and FILE.resume, and go on there."`
 	NoManifest bool     `help:"Write no FILE.manifest.json and FILE.sha256 beside FILE."`
 }
 
@@ -78,30 +79,38 @@ type exporting struct {
 	unknown []string
 	enc     *encoded
 	w       query.Writer
+	partial *partial // of an export that can be resumed
+	last    query.Cursor
+	since   int64 // bytes of rows since the last stretch ended
 }
 
 func (e *exporting) run(ctx context.Context) error {
 	if err := query.CheckLayers(ctx, e.app.store, e.Dataset, e.Annotators, e.named()); err != nil {
 		return err
 	}
-	if !e.Live && e.opts.At == nil {
-		// Before the read: what is merged in between is counted, and there.
-		rows, layers, err := query.LeftOutBy(ctx, e.app.store, e.opts)
-		if err != nil {
-			return err
-		}
-		e.res.LeftOut = leftOutOf(rows, layers)
-	}
 	dst, err := e.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer dst.discard()
+	if e.partial == nil || !e.partial.begun {
+		if err := e.countLeftOut(ctx); err != nil {
+			return err
+		}
+	}
 	e.enc = newEncoded(dst, e.zipped())
+	if e.partial != nil {
+		if err := e.resume(ctx); err != nil || e.partial.state.Done != nil {
+			return err
+		}
+	}
 	if e.w, err = e.writer(e.enc); err != nil {
 		return err
 	}
 	defer e.w.Discard()
+	if err := e.muted(); err != nil {
+		return err
+	}
 	if err := e.copy(ctx); err != nil {
 		return err
 	}
@@ -109,6 +118,20 @@ func (e *exporting) run(ctx context.Context) error {
 		return err
 	}
 	return e.finish(dst)
+}
+
+// countLeftOut comes before the read: what is merged in between is counted, and
+// there.
+func (e *exporting) countLeftOut(ctx context.Context) error {
+	if e.Live || e.opts.At != nil {
+		return nil
+	}
+	rows, layers, err := query.LeftOutBy(ctx, e.app.store, e.opts)
+	if err != nil {
+		return err
+	}
+	e.res.LeftOut = leftOutOf(rows, layers)
+	return nil
 }
 
 // named are the columns that the flags name.
@@ -130,7 +153,15 @@ func (e *exporting) open(ctx context.Context) (output, error) {
 	case strings.HasPrefix(e.Output, s3Scheme):
 		return createObject(ctx, e.app, e.Output, e.Overwrite)
 	}
-	return createOutput(e.Output)
+	if !e.Resume {
+		return createOutput(e.Output)
+	}
+	p, err := openPartial(e.Output)
+	if err != nil {
+		return nil, err
+	}
+	e.partial = p
+	return p, nil
 }
 
 func (e *exporting) writer(w io.Writer) (query.Writer, error) {
@@ -155,9 +186,25 @@ func (e *exporting) copy(ctx context.Context) error {
 	if e.Limit != nil {
 		opts.Limit = max(*e.Limit, 1) // 0 is a limit here: it reads one row and gives none
 	}
+	skip := int64(0)
+	if p := e.partial; p != nil {
+		opts.At, opts.Pins, opts.After = nil, &p.state.Pins, p.state.After
+		e.res.Rows = p.state.Rows
+		switch {
+		case len(opts.Sort) > 0:
+			skip = p.state.Rows // they come in the same order again
+		case e.Limit != nil && p.state.Rows > 0:
+			if opts.Limit -= p.state.Rows; opts.Limit == 0 {
+				return nil
+			}
+		}
+	}
 	opts.Opened = func(o query.Opened) {
 		e.opened = o
 		e.res.AbsentBatches = o.Absent
+		if e.partial != nil {
+			e.res.AbsentBatches = e.partial.state.Pins.Absent
+		}
 		bar = e.app.progress("export "+e.Dataset, e.total(o))
 	}
 	opts.Moved = func(annotator string, now query.Pin) {
@@ -180,9 +227,15 @@ func (e *exporting) copy(ctx context.Context) error {
 		if none {
 			break
 		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		e.last = query.Cursor{ID: row.ID, Batch: row.Batch}
 		if err := e.w.Write(row); err != nil {
 			return err
 		}
+		e.since += int64(len(row.Raw)) + 1
 		e.res.Rows++
 		if row.Live {
 			e.res.LiveRows++
@@ -208,17 +261,18 @@ func (e *exporting) total(o query.Opened) int64 {
 	return o.Rows
 }
 
-// stretchBytes of rows are a stretch of the output.
-const stretchBytes = 32 << 20
+// stretchBytes of rows are a stretch of the output; tests have shorter ones.
+var stretchBytes int64 = 32 << 20
 
 // flusher is a writer whose rows can be followed by the end of a stretch.
 type flusher interface{ Flush() error }
 
 // stretch ends a stretch that is long enough.
 func (e *exporting) stretch() error {
-	if e.enc.raw-e.enc.cutAt < stretchBytes {
+	if e.since < stretchBytes {
 		return nil
 	}
+	e.since = 0
 	f, ok := e.w.(flusher)
 	if !ok {
 		return nil
@@ -226,7 +280,10 @@ func (e *exporting) stretch() error {
 	if err := f.Flush(); err != nil {
 		return err
 	}
-	return e.enc.cut()
+	if err := e.enc.cut(); err != nil || e.partial == nil {
+		return err
+	}
+	return e.partial.save(e.state())
 }
 
 // finish makes the output final, and writes what lies beside it.
@@ -236,14 +293,30 @@ func (e *exporting) finish(dst output) error {
 	}
 	e.res.Bytes = e.enc.raw
 	if e.res.Rows > 0 {
-		e.res.MissingColumns = e.w.Missing()
+		e.res.MissingColumns = e.soFar(e.w.Missing(), func(s resumeState) []string { return s.Missing })
 	}
-	e.res.UnknownColumns = e.unknown
+	e.res.UnknownColumns = e.soFar(e.unknown, func(s resumeState) []string { return s.Unknown })
 	beside, ok := dst.(companions)
 	if !ok || e.Output == "" {
 		return dst.commit()
 	}
 	e.res.FileBytes, e.res.SHA256 = e.enc.bytes, e.enc.sha256()
+	m, err := e.manifest()
+	if err != nil {
+		return err
+	}
+	if e.partial != nil {
+		s := e.state()
+		s.Done, s.Unknown, s.Missing = &m, e.res.UnknownColumns, e.res.MissingColumns
+		if err := e.partial.save(s); err != nil {
+			return err
+		}
+	}
+	return e.settle(dst, beside, m)
+}
+
+// settle gives a whole output its name, and what lies beside it.
+func (e *exporting) settle(dst output, beside companions, m exportManifest) error {
 	for _, suffix := range []string{manifestSuffix, sumSuffix} {
 		if e.NoManifest {
 			break
@@ -252,12 +325,18 @@ func (e *exporting) finish(dst output) error {
 			return err
 		}
 	}
-	if err := dst.commit(); err != nil || e.NoManifest {
+	if err := dst.commit(); err != nil {
 		return err
 	}
-	e.res.Manifest = e.Output + manifestSuffix
-	if err := e.manifest().put(beside); err != nil {
-		return &writtenError{err}
+	if !e.NoManifest {
+		e.res.Manifest = e.Output + manifestSuffix
+		if err := m.put(beside); err != nil {
+			return &writtenError{err}
+		}
+		exportStep("manifest")
+	}
+	if e.partial != nil {
+		return e.partial.forget()
 	}
 	return nil
 }
@@ -267,18 +346,23 @@ type writtenError struct{ error }
 
 func (e *writtenError) Unwrap() error { return e.error }
 
-func (e *exporting) manifest() exportManifest {
+func (e *exporting) manifest() (exportManifest, error) {
 	m := exportManifest{
 		Version: exportManifestVersion, File: filepath.Base(e.Output), Format: e.format(),
 		Bytes: e.res.FileBytes, SHA256: e.res.SHA256, Rows: e.res.Rows, Columns: e.w.FileColumns(),
 		Dataset: e.Dataset, Pins: e.opened.Pins, Moved: e.moved, At: e.At, Annotators: e.Annotators,
-		Where: e.opts.Where, Sort: e.opts.Sort, Limit: e.Limit, Live: e.Live, LeftOut: e.res.LeftOut,
+		Sort: e.opts.Sort, Limit: e.Limit, Live: e.Live, LeftOut: e.res.LeftOut,
 		WrittenAt: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	if e.zipped() {
 		m.Compression = "gzip"
 	}
-	return m
+	if e.partial != nil {
+		m.Pins = e.partial.state.Pins
+	}
+	req, err := e.request()
+	m.Where = req.Where
+	return m, err
 }
 
 // explain says what to do about an error.
@@ -290,6 +374,10 @@ func (e *exporting) explain(err error) error {
 		return err
 	case errors.As(err, &written):
 		return fmt.Errorf("%w (%s is whole; what lies beside it is not)", err, e.Output)
+	case errors.Is(err, errResume):
+		return err
+	case errors.Is(err, query.ErrNotKept) && e.partial != nil && e.partial.begun:
+		return fmt.Errorf("%w: %w; %s", errResume, err, e.partial.anew())
 	case errors.Is(err, query.ErrMoment):
 		return exit(exitUsage, fmt.Errorf("%w (with --batch)", err))
 	case errors.Is(err, query.ErrLayer):
@@ -300,6 +388,8 @@ func (e *exporting) explain(err error) error {
 		return fmt.Errorf("%w; `siltstone merge %s` does it", err, e.Dataset)
 	case errors.Is(err, dataset.ErrNotMerged):
 		return fmt.Errorf("%w: %s %s live; add --live, or `siltstone merge %s` first", err, e.res.rows(), are(e.res.LiveRows), e.Dataset)
+	case e.partial != nil && e.partial.begun:
+		return fmt.Errorf("%w (%s kept in %s; the same command goes on there)", err, count(e.partial.state.Rows, "row"), e.Output+partialSuffix)
 	case e.Output != "":
 		return fmt.Errorf("%w (%s was not written)", err, e.Output)
 	}

@@ -87,10 +87,42 @@ func (c *exportCmd) checkTogether(o query.Options) error {
 	case c.Overwrite:
 		return errors.New("--overwrite: it is for s3://BUCKET/KEY; a file is replaced without it")
 	}
+	if c.Resume {
+		if err := c.checkResume(); err != nil {
+			return err
+		}
+	}
 	if c.format() == "parquet" && c.zipped() {
 		return fmt.Errorf("-o %s: a parquet file is compressed in itself; leave .gz out", c.Output)
 	}
 	return nil
+}
+
+// checkResume refuses what cannot go on where it was.
+func (c *exportCmd) checkResume() error {
+	switch {
+	case c.Output == "":
+		return errors.New("--resume: it takes a file, with -o")
+	case strings.HasPrefix(c.Output, s3Scheme):
+		return fmt.Errorf("--resume and -o %s: an object cannot be written on; export to a file and copy it", c.Output)
+	case c.Live:
+		return errors.New("--resume and --live: what is not merged yet may be another thing by then")
+	case c.format() == "parquet":
+		return errors.New("--resume and --format parquet: only the last row tells the columns; write ndjson, or leave --resume out")
+	case c.format() == "csv" && !c.namesAll():
+		return errors.New("--resume and --format csv: only the last row tells the header; name all columns with --columns, those of annotators too, or write ndjson")
+	}
+	return nil
+}
+
+// namesAll reports whether the columns of a row are known before there is one.
+func (c *exportCmd) namesAll() bool {
+	for _, a := range c.Annotators {
+		if !slices.ContainsFunc(c.Columns, func(col string) bool { return strings.HasPrefix(col, a+".") }) {
+			return false
+		}
+	}
+	return c.Columns != nil
 }
 
 // suffix is that of the output, without one of compression.

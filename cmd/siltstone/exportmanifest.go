@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/siltstone-data/siltstone/dataset"
 	"github.com/siltstone-data/siltstone/query"
 )
 
@@ -34,7 +33,7 @@ type exportManifest struct {
 	Moved      map[string][]query.Pin `json:"moved,omitempty"`
 	At         string                 `json:"at,omitempty"`
 	Annotators []string               `json:"annotators,omitempty"`
-	Where      *dataset.Filter        `json:"where,omitempty"`
+	Where      json.RawMessage        `json:"where,omitempty"`
 	Sort       []query.SortBy         `json:"sort,omitempty"`
 	Limit      *int64                 `json:"limit,omitempty"`
 	Live       bool                   `json:"live"`

@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(notifyEnv); mode != "" {
 		notifyVia = disturb(mode)
 	}
+	if err := exportAsTold(); err != nil {
+		panic(err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, args, os.Stdin, os.Stdout, os.Stderr))

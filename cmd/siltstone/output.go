@@ -99,13 +99,17 @@ func (w *wholeFile) commit() error {
 		return err
 	}
 	w.File = nil
-	// The name is stored with the folder. Some file systems cannot sync one,
-	// and the file is whole either way.
-	if dir, err := os.Open(filepath.Dir(w.target)); err == nil {
+	syncFolder(w.target)
+	return nil
+}
+
+// syncFolder stores the name of a file, which is its folder's. Some file systems
+// cannot sync one, and the file is whole either way.
+func syncFolder(file string) {
+	if dir, err := os.Open(filepath.Dir(file)); err == nil {
 		_ = dir.Sync()
 		dir.Close()
 	}
-	return nil
 }
 
 // beside writes a file under the target's name with a suffix.
