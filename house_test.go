@@ -166,6 +166,7 @@ var owners = []owner{
 	{"github.com/klauspost/compress", []string{"block", "tests"}, "compressed bytes are block's"},
 	{"github.com/gofrs/flock", []string{"nats/embedded", "objstore/embedded", "objstore/cache", "cmd"}, "a server in the process, or a cache, owns its folder, and an export its file"},
 	{"github.com/google/go-cmp", []string{"tests", "objstore/objtest"}, "a diff is for tests"},
+	{"github.com/coder/websocket", []string{"lockd"}, "a mutex is held for as long as a connection is open"},
 	{"golang.org/x/sync", nil, "errgroup and singleflight"},
 	{"github.com/prometheus/client_golang", nil, "each component has its own metrics struct"},
 }

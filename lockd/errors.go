@@ -28,6 +28,13 @@ var (
 	ErrDenied = errors.New("lockd refuses the token")
 )
 
+// ErrInvalid: what was asked for is nothing that can be had.
+var ErrInvalid = errors.New("invalid request")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
 // HeldError says who has a lease, and until when.
 type HeldError struct {
 	Name      string

@@ -16,7 +16,7 @@ func (l *Leases) ForceRelease(ctx context.Context, name, by string) (Status, err
 		return Status{}, err
 	}
 	if by == "" || len(by) > MaxOwner {
-		return Status{}, fmt.Errorf("releasing by force needs to be told who does it, in 1 to %d bytes", MaxOwner)
+		return Status{}, invalid("releasing by force needs to be told who does it, in 1 to %d bytes", MaxOwner)
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -39,9 +40,11 @@ type Config struct {
 const (
 	MinTTL    = time.Second
 	MaxTTL    = 24 * time.Hour
+	MaxWait   = 24 * time.Hour
 	MaxOwner  = 500      // bytes
 	MaxMeta   = 16 << 10 // bytes
-	takeoverN = 8        // races lost in a row by who does not wait
+	maxID     = 100
+	takeoverN = 8 // races lost in a row by who does not wait
 )
 
 // Leases takes and keeps leases in a store. It is safe for use by many
@@ -98,26 +101,26 @@ func (c claim) check() error {
 	}
 	switch {
 	case c.owner == "":
-		return errors.New("a lease needs an owner: who shall others be told has it?")
-	case len(c.owner) > MaxOwner:
-		return fmt.Errorf("the owner has %d bytes, and at most %d are allowed", len(c.owner), MaxOwner)
-	case c.wait < 0:
-		return fmt.Errorf("a wait of %s", c.wait)
+		return invalid("a lease needs an owner: who shall others be told has it?")
+	case len(c.owner) > MaxOwner || !utf8.ValidString(c.owner):
+		return invalid("the owner has %d bytes; it is UTF-8 of at most %d", len(c.owner), MaxOwner)
+	case c.wait < 0 || c.wait > MaxWait:
+		return invalid("a wait is from 0 to %s, not %s", MaxWait, c.wait)
 	case len(c.meta) > MaxMeta:
-		return fmt.Errorf("meta has %d bytes, and at most %d are allowed", len(c.meta), MaxMeta)
-	case len(c.id) > 100:
-		return fmt.Errorf("the id of the claim has %d bytes, and at most 100 are allowed", len(c.id))
+		return invalid("meta has %d bytes, and at most %d are allowed", len(c.meta), MaxMeta)
+	case len(c.id) > maxID || !utf8.ValidString(c.id):
+		return invalid("the id has %d bytes; it is UTF-8 of at most %d", len(c.id), maxID)
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(c.meta, &object); c.meta != nil && (err != nil || object == nil) {
-		return errors.New("meta is no JSON object")
+		return invalid("meta is no JSON object")
 	}
 	return nil
 }
 
 func checkTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
-		return fmt.Errorf("a lease lives from %s to %s, not %s", MinTTL, MaxTTL, ttl)
+		return invalid("a lease lives from %s to %s, not %s", MinTTL, MaxTTL, ttl)
 	}
 	return nil
 }
