@@ -75,7 +75,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		s.close()
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 		defer cancel()
-		_ = srv.Shutdown(end)
+		if srv.Shutdown(end) != nil {
+			_ = srv.Close() // of those who do not take their answers
+		}
 		s.mutexes.Wait()
 	})
 	err := srv.Serve(l)
@@ -138,25 +140,28 @@ func (s *Server) allowed(r *http.Request) bool {
 func (s *Server) post(w http.ResponseWriter, r *http.Request, path string) {
 	i := strings.LastIndexByte(path, '/')
 	name, verb := path[:max(i, 0)], path[i+1:]
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	var out any
 	var err error
 	switch verb {
 	case "acquire":
-		out, err = s.acquire(r, name)
+		var in acquireBody
+		came := s.leases.now()
+		if err = readBody(w, r, &in); err == nil {
+			out, err = s.acquire(r.Context(), came, name, in)
+		}
 	case "renew":
 		var in renewBody
-		if err = decodeBody(r.Body, &in); err == nil {
+		if err = readBody(w, r, &in); err == nil {
 			out, err = s.renew(r.Context(), name, in)
 		}
 	case "release":
 		var in releaseBody
-		if err = decodeBody(r.Body, &in); err == nil {
+		if err = readBody(w, r, &in); err == nil {
 			out, err = struct{}{}, s.leases.Release(context.WithoutCancel(r.Context()), name, in.Token)
 		}
 	case "force-release":
 		var in forceBody
-		if err = decodeBody(r.Body, &in); err == nil {
+		if err = readBody(w, r, &in); err == nil {
 			out, err = s.leases.ForceRelease(context.WithoutCancel(r.Context()), name, in.By)
 		}
 	default:
@@ -165,13 +170,21 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, path string) {
 	s.reply(w, name, out, err)
 }
 
-func (s *Server) acquire(r *http.Request, name string) (any, error) {
-	came := s.leases.now()
-	var in acquireBody
-	if err := decodeBody(r.Body, &in); err != nil {
-		return nil, err
+// bodyWithin is how long the body of a request may take to come.
+const bodyWithin = 20 * time.Second
+
+func readBody(w http.ResponseWriter, r *http.Request, v any) error {
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(bodyWithin))
+	if err := decodeBody(http.MaxBytesReader(w, r.Body, maxBody), v); err != nil {
+		return err // and the rest of the body is not waited for either
 	}
-	ctx, cancel, err := s.waiting(r.Context())
+	_ = conn.SetReadDeadline(time.Time{}) // for as long as it takes to answer
+	return nil
+}
+
+func (s *Server) acquire(asked context.Context, came time.Time, name string, in acquireBody) (any, error) {
+	ctx, cancel, err := s.waiting(asked)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +194,8 @@ func (s *Server) acquire(r *http.Request, name string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Context().Err() != nil { // nobody is there to have it
-		return nil, errors.Join(context.Cause(r.Context()), lease.Release(context.WithoutCancel(ctx)))
+	if asked.Err() != nil { // nobody is there to have it
+		return nil, errors.Join(context.Cause(asked), lease.Release(context.WithoutCancel(ctx)))
 	}
 	// Cut to the millisecond, and never later than the truth.
 	began := s.leases.now().Add(lease.Remaining() - c.ttl)
@@ -230,10 +243,14 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, name string) {
 	s.reply(w, name, st, err)
 }
 
+// takeWithin is how long the reader of a list may take nothing.
+const takeWithin = 30 * time.Second
+
 // list streams. An error after the first lease ends the connection, so that a
 // part cannot be taken for the whole.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	n := 0
+	conn := http.NewResponseController(w)
 	enc := json.NewEncoder(w)
 	for st, err := range s.leases.List(r.Context(), r.URL.Query().Get("prefix")) {
 		switch {
@@ -250,6 +267,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, ",")
 		}
 		n++
+		_ = conn.SetWriteDeadline(time.Now().Add(takeWithin))
 		if err := enc.Encode(st); err != nil {
 			return
 		}

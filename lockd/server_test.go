@@ -1,6 +1,7 @@
 package lockd_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -477,6 +478,47 @@ func TestAServerThatIsStoppedLetsNobodyWait(t *testing.T) {
 	})
 }
 
+// A request whose body does not come keeps nobody busy.
+func TestABodyThatDoesNotComeIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, open(toTheSecond()), lockd.ServerConfig{})
+		conn, err := s.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		began := time.Now()
+		if _, err := fmt.Fprint(conn, "POST /v1/leases/_locks/m/acquire HTTP/1.1\r\nHost: lockd\r\nContent-Length: 50\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if took := time.Since(began); resp.StatusCode != http.StatusBadRequest || took > time.Minute {
+			t.Errorf("%s after %s", resp.Status, took)
+		}
+	})
+}
+
+// A peer that takes nothing does not keep a lockd from being stopped.
+func TestAStoppedLockdDoesNotHangOnAMutexThatReadsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(toTheSecond())
+		s := serve(t, l, lockd.ServerConfig{})
+		mutex(t, s, "owner=a") // and reads no more
+		began := time.Now()
+		s.stop()
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if st, err := l.Show(t.Context(), "_locks/m"); err != nil || st.State != lockd.Free {
+			t.Errorf("%+v, %v", st, err)
+		}
+	})
+}
+
 func mutex(t *testing.T, s *served, query string) (*websocket.Conn, map[string]any) {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws://lockd/v1/mutex/_locks/m?"+query, &websocket.DialOptions{HTTPClient: s.http})
@@ -512,6 +554,7 @@ func TestAMutexIsHeldWhileItsConnectionIsOpen(t *testing.T) {
 		if held["type"] != "held" || held["held_by"] != "a" || held["expires_at"] == nil {
 			t.Errorf("%v", held)
 		}
+		a.CloseRead(t.Context()) // which answers pings
 		got := make(chan map[string]any)
 		go func() {
 			_, said := mutex(t, s, "owner=c&wait_s=50")
