@@ -87,7 +87,7 @@ func (e Event) MsgID() string {
 		return fmt.Sprintf("merge:%s@%s", e.ID(), e.Commit)
 	case AnnotationUpdated:
 		if e.Commit != "" {
-			return fmt.Sprintf("merge:%s@%s", e.ID(), e.Commit)
+			return fmt.Sprintf("annotation:%s@%s", e.ID(), e.Commit)
 		}
 		return "put:" + e.Key + "@" + e.ETag
 	case IndexRefreshed:

@@ -71,6 +71,23 @@ func TestAStreamBeginsConnectedAndThenGivesEvents(t *testing.T) {
 	}
 }
 
+func TestACommitOfALayerIsTold(t *testing.T) {
+	t.Parallel()
+	b := serveNATS(t).join()
+	l := serve(t, b, mem.New(), viewerapi.Config{}).listen("", "")
+	l.expect("connected")
+	for _, kind := range []dataset.EventType{dataset.BatchMerged, dataset.AnnotationUpdated} {
+		e := dataset.NewEvent(kind, dataset.BatchID{Dataset: "d", Batch: "b", Annotator: "a"}, time.Now())
+		e.Commit, e.Generation = "5f0c", 1
+		if err := b.Publish(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.expect(string(kind)); !strings.Contains(got.data, `"annotator":"a"`) || !strings.Contains(got.data, `"commit":"5f0c"`) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 func TestOnlyTheDatasetsAskedForAreTold(t *testing.T) {
 	t.Parallel()
 	b := serveNATS(t).join()

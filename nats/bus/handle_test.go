@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,6 +63,37 @@ func TestEachStepOfAConversionIsOneEvent(t *testing.T) {
 	publish(t, b, first, first, second)
 	if p, err := b.Position(t.Context()); err != nil || p.Seq != 2 {
 		t.Fatalf("%v %v", p, err)
+	}
+}
+
+func TestACommitOfALayerIsToldByEachOfItsEvents(t *testing.T) {
+	h := serve(t)
+	b := h.join()
+	layer := dataset.BatchID{Dataset: "d", Batch: "b", Annotator: "a"}
+	var got list[string]
+	background(t, func(ctx context.Context) error {
+		return b.HandleEvents(ctx, bus.Cataloger, func(_ context.Context, e dataset.Event) error {
+			got.add(string(e.Type) + " " + *e.Annotator + " " + e.Commit)
+			return nil
+		})
+	})
+	var all []dataset.Event
+	for _, kind := range []dataset.EventType{dataset.BatchMerged, dataset.AnnotationUpdated, dataset.AnnotationUpdated} {
+		e := dataset.NewEvent(kind, layer, time.Now())
+		e.Commit, e.Generation = "5f0c", 1
+		all = append(all, e)
+	}
+	next := all[2]
+	next.Commit, next.Generation = "77aa", 2
+	publish(t, b, append(all, next)...)
+	eventually(t, "three events", func() bool { return got.len() >= 3 })
+	if p, err := b.Position(t.Context()); err != nil || p.Seq != 3 {
+		t.Errorf("%v %v", p, err)
+	}
+	told := got.all()
+	slices.Sort(told)
+	if g := fmt.Sprint(told); g != "[annotation_updated a 5f0c annotation_updated a 77aa batch_merged a 5f0c]" {
+		t.Error(g)
 	}
 }
 
