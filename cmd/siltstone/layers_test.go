@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,4 +95,78 @@ func TestAShareIsRoundWithoutSayingAllOrNothing(t *testing.T) {
 			t.Errorf("%v: %s, want %s", share, got, want)
 		}
 	}
+}
+
+func TestADryRunTellsOfLayers(t *testing.T) {
+	e := annotated(t)
+	old := dataset.OldChunkDir("d", "C") + "chunk_00000.jsonl"
+	if k := dataset.ParseKey(old); k.Kind != dataset.KindOldChunk {
+		t.Fatalf("%s is %v", old, k.Kind)
+	}
+	body := `{"id":"a","_batch":"b","data":{"n":1}}`
+	if _, err := e.store.Put(t.Context(), old, []byte(body), objstore.IfAbsent()); err != nil {
+		t.Fatal(err)
+	}
+	plan := func(target string) string {
+		t.Helper()
+		e.out.Reset()
+		if err := (&mergeCmd{Target: target, DryRun: true}).Run(t.Context(), e.app); err != nil {
+			t.Fatal(err)
+		}
+		return e.out.String()
+	}
+	for _, target := range []string{"d", "d/b"} {
+		said := plan(target)
+		for _, want := range []string{"d/b: nothing to do", "d/b/A: nothing to do", "d/b/B: would commit generation 1", "1 added",
+			"d, layer C: would first split 1 chunk of an older tool, 38 B"} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%q is not in %s", want, said)
+			}
+		}
+	}
+	e.json = true
+	said := plan("d")
+	for _, want := range []string{`"annotator":"B","due":true`, `"annotator":"C","older_chunks":1,"older_bytes":38`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in %s", want, said)
+		}
+	}
+	e.json = false
+	if again := plan("d"); !strings.Contains(again, "d/b/B: would commit generation 1") || !strings.Contains(again, "layer C: would first split 1 chunk") {
+		t.Errorf("a dry run changed something: %s", again)
+	}
+	e.live(t, `{"id":"z"}`)
+	second := dataset.BatchID{Dataset: "d", Batch: "second"}
+	if _, err := e.store.Put(t.Context(), second.ChunkKey("abc123", 0), []byte(`{"id":"a"}`), objstore.IfAbsent()); err != nil {
+		t.Fatal(err)
+	}
+	if said := plan("d/second"); strings.Contains(said, "d/b") {
+		t.Errorf("the layers of another batch: %s", said)
+	}
+}
+
+func TestEventsTellOfTheCommitOfALayer(t *testing.T) {
+	dir := t.TempDir()
+	up := startUp(t, dir)
+	must(t, `{"n":1}`+"\n", "--dir", dir, "put", "corpus", "--batch", "b")
+	must(t, "", "--dir", dir, "merge", "corpus")
+	note := annotation{dir: dir, name: "A", child: testAnnotator{Says: "yes", Calls: filepath.Join(t.TempDir(), "calls")}}
+	if _, r := note.run(t); r.code != 0 {
+		t.Fatalf("exit %d, %s", r.code, r.stderr)
+	}
+	must(t, "", "--dir", dir, "merge", "corpus")
+	var commits int
+	for l := range strings.Lines(must(t, "", "--dir", dir, "events", "corpus", "--since", "1h")) {
+		var e dataset.Event
+		if err := json.Unmarshal([]byte(l), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == dataset.AnnotationUpdated && e.Commit != "" && *e.Annotator == "A" && e.Generation == 1 && *e.Rows == 1 {
+			commits++
+		}
+	}
+	if commits != 1 {
+		t.Errorf("%d events tell of the commit", commits)
+	}
+	up.stop(syscall.SIGTERM)
 }

@@ -27,9 +27,19 @@ Example:
 
 // planLine is what merge --dry-run says of a batch.
 type planLine struct {
-	Dataset string `json:"dataset"`
-	Batch   string `json:"batch"`
+	Dataset   string `json:"dataset"`
+	Batch     string `json:"batch"`
+	Annotator string `json:"annotator,omitempty"`
 	merger.Forecast
+}
+
+// olderLine is what merge --dry-run says of the chunks of a layer that an older
+// tool has written: whose batches they are is not known before they are split.
+type olderLine struct {
+	Dataset     string `json:"dataset"`
+	Annotator   string `json:"annotator"`
+	OlderChunks int    `json:"older_chunks"`
+	OlderBytes  int64  `json:"older_bytes"`
 }
 
 // mergeLine is what merge says of a batch.
@@ -54,7 +64,10 @@ func (c *mergeCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	layers, err := layersOf(ctx, a, engine, ids[0].Dataset, c.Target)
+	layers, err := layersOf(ctx, a, c.Target, func(name, annotator string) error {
+		_, err := engine.Split(ctx, name, annotator)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -91,14 +104,20 @@ func (c *mergeCmd) plan(ctx context.Context, a *app, ids []dataset.BatchID, bars
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
+	layers, err := layersOf(ctx, a, c.Target, func(name, annotator string) error {
+		return planSplit(ctx, a, name, annotator)
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range append(ids, layers...) {
 		f, err := engine.Plan(ctx, id)
 		bars.end()
 		if err != nil {
 			return err
 		}
 		if a.json {
-			err = a.printJSON(planLine{id.Dataset, id.Batch, f})
+			err = a.printJSON(planLine{id.Dataset, id.Batch, id.Annotator, f})
 		} else {
 			err = printPlan(a, id, f)
 		}
@@ -107,6 +126,25 @@ func (c *mergeCmd) plan(ctx context.Context, a *app, ids []dataset.BatchID, bars
 		}
 	}
 	return nil
+}
+
+// planSplit says what older chunks of a layer a merge would split first. What it
+// would merge of them is in no forecast.
+func planSplit(ctx context.Context, a *app, name, annotator string) error {
+	chunks, err := catalog.OlderChunks(ctx, a.store, name, annotator)
+	if err != nil || len(chunks) == 0 {
+		return err
+	}
+	l := olderLine{Dataset: name, Annotator: annotator, OlderChunks: len(chunks)}
+	for _, c := range chunks {
+		l.OlderBytes += c.Size
+	}
+	if a.json {
+		return a.printJSON(l)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s, layer %s: would first split %s of an older tool, %s, by batch: what is in them is not counted here\n",
+		name, annotator, count(l.OlderChunks, "chunk"), size(l.OlderBytes))
+	return err
 }
 
 func printPlan(a *app, id dataset.BatchID, f merger.Forecast) error {
@@ -140,29 +178,28 @@ func targets(ctx context.Context, a *app, target string) ([]dataset.BatchID, err
 	return batchesOf(ctx, a, name, &batch)
 }
 
-// layersOf gives the layers' parts of DATASET or DATASET/BATCH. Older chunks of the
-// layers are split before, or nobody would know what batches they have.
-func layersOf(ctx context.Context, a *app, engine *merger.Engine, name, target string) ([]dataset.BatchID, error) {
+// layersOf gives the layers' parts of DATASET or DATASET/BATCH. Each layer is first
+// given to older, which sees to chunks of older tools: once they are split, it is
+// known what batches they have.
+func layersOf(ctx context.Context, a *app, target string, older func(name, annotator string) error) ([]dataset.BatchID, error) {
+	name, batch, one := strings.Cut(target, "/")
 	annotators, err := catalog.Annotators(ctx, a.store, name)
 	if err != nil {
 		return nil, err
 	}
+	var layers []dataset.BatchID
 	for _, annotator := range annotators {
-		if _, err := engine.Split(ctx, name, annotator); err != nil {
+		if err := older(name, annotator); err != nil {
 			return nil, err
 		}
-	}
-	if len(annotators) == 0 {
-		return nil, nil
-	}
-	all, err := catalog.AllBatches(ctx, a.store, name)
-	if err != nil {
-		return nil, err
-	}
-	var layers []dataset.BatchID
-	for _, b := range all {
-		if b.Annotator != "" && (target == name || target == name+"/"+b.Batch) {
-			layers = append(layers, b)
+		parts, err := catalog.LayerBatches(ctx, a.store, name, annotator)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range parts {
+			if !one || b.Batch == batch {
+				layers = append(layers, b)
+			}
 		}
 	}
 	return layers, nil
