@@ -46,10 +46,15 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	if c.http == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost = maxIdle
 		c.http = &http.Client{Transport: t}
 	}
 	return c, nil
 }
+
+// maxIdle is how many connections stay open for the next request: there is one
+// host to talk to.
+const maxIdle = 64
 
 // Close gives back idle connections. The client remains usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -167,8 +172,14 @@ func (c *Client) release(ctx context.Context, l *Lease) error {
 
 // ForceRelease takes a lease from whoever has it: see Leases.
 func (c *Client) ForceRelease(ctx context.Context, name, by string) (st Status, err error) {
-	err = c.call(ctx, answerWithin, http.MethodPost, name, "/force-release", forceBody{by}, &st)
-	return st, err
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	for try := 0; ; try++ { // what is free stays so: it may be sent again
+		err = c.call(ctx, answerWithin, http.MethodPost, name, "/force-release", forceBody{by}, &st)
+		if !errors.Is(err, ErrUnreachable) || try == clientTries || pause(ctx, try) != nil {
+			return st, err
+		}
+	}
 }
 
 // Show describes one lease.
@@ -292,10 +303,12 @@ func refusal(resp *http.Response, name string) error {
 		return fmt.Errorf("%w: %w", ErrDenied, detail)
 	case resp.StatusCode == http.StatusNotFound && p.Name != "":
 		return fmt.Errorf("%w: %s", ErrNoLease, name)
-	case resp.StatusCode == http.StatusBadRequest:
+	case resp.StatusCode == http.StatusBadRequest, resp.StatusCode == http.StatusRequestEntityTooLarge:
 		return fmt.Errorf("%w: %w", ErrInvalid, detail)
 	case resp.StatusCode == http.StatusUnprocessableEntity, resp.StatusCode == http.StatusNotImplemented:
 		return detail // asking again changes nothing
+	case resp.StatusCode/100 != 5 && resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusRequestTimeout:
+		return fmt.Errorf("%w: %s is answered with %s; look at LOCKD_URL", ErrNoLockd, resp.Request.URL.Redacted(), resp.Status)
 	}
 	return unreachable(detail)
 }

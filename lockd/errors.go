@@ -26,6 +26,8 @@ var (
 	ErrNoClock = errors.New("the store's answers carry no usable time")
 	// ErrDenied: lockd wants another token than ours.
 	ErrDenied = errors.New("lockd refuses the token")
+	// ErrNoLockd: something else answers where lockd should be.
+	ErrNoLockd = errors.New("that is no lockd")
 )
 
 // ErrInvalid: what was asked for is nothing that can be had.

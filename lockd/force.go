@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/siltstone-data/siltstone/objstore"
 )
@@ -15,8 +16,8 @@ func (l *Leases) ForceRelease(ctx context.Context, name, by string) (Status, err
 	if err := CheckName(name); err != nil {
 		return Status{}, err
 	}
-	if by == "" || len(by) > MaxOwner {
-		return Status{}, invalid("releasing by force needs to be told who does it, in 1 to %d bytes", MaxOwner)
+	if by == "" || len(by) > MaxOwner || !utf8.ValidString(by) {
+		return Status{}, invalid("releasing by force needs to be told who does it, in 1 to %d bytes of UTF-8", MaxOwner)
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 
 // Renew renews the lease that has the token, for whoever knows no more of it.
 func (l *Leases) Renew(ctx context.Context, name string, token int64, ttl time.Duration) (Status, error) {
-	if err := errors.Join(CheckName(name), checkTTL(ttl)); err != nil {
+	if err := errors.Join(CheckName(name), checkToken(token), checkTTL(ttl)); err != nil {
 		return Status{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
@@ -30,7 +30,7 @@ func (l *Leases) Renew(ctx context.Context, name string, token int64, ttl time.D
 
 // Release releases the lease that has the token.
 func (l *Leases) Release(ctx context.Context, name string, token int64) error {
-	if err := CheckName(name); err != nil {
+	if err := errors.Join(CheckName(name), checkToken(token)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)

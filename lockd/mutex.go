@@ -1,11 +1,11 @@
 package lockd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/coder/websocket"
@@ -29,13 +29,11 @@ const (
 // at most. A lockd that dies leaves the lease to end by itself.
 func (s *Server) mutex(w http.ResponseWriter, r *http.Request, name string) {
 	c := claim{name: name, owner: r.URL.Query().Get("owner"), ttl: s.cfg.MutexFor}
-	wait, err := strconv.ParseFloat("0"+r.URL.Query().Get("wait_s"), 64)
-	if err != nil || !(wait <= maxSeconds) {
-		s.reply(w, name, nil, invalid("wait_s is a number of seconds"))
-		return
+	var err error
+	if v := r.URL.Query().Get("wait_s"); v != "" {
+		c.wait, err = readSeconds(v)
 	}
-	c.wait = time.Duration(wait * float64(time.Second))
-	if err := c.check(); err != nil {
+	if err = cmp.Or(err, c.check()); err != nil {
 		s.reply(w, name, nil, err)
 		return
 	}

@@ -118,6 +118,13 @@ func (c claim) check() error {
 	return nil
 }
 
+func checkToken(token int64) error {
+	if token < 1 {
+		return invalid("a lease is named by the token that it was given with, not by %d", token)
+	}
+	return nil
+}
+
 func checkTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
 		return invalid("a lease lives from %s to %s, not %s", MinTTL, MaxTTL, ttl)

@@ -403,6 +403,25 @@ func TestForceMakesALeaseOfWhatIsNone(t *testing.T) {
 	}
 }
 
+// A record that nobody here wrote is no lease, and stops nobody.
+func TestARecordThatContradictsItselfIsNoLease(t *testing.T) {
+	for _, rec := range []string{
+		`{"version":1,"state":"free","token":5,"owner":"a","ttl_s":60,"lease":"l","write":"w","freed":"force"}`,
+		`{"version":1,"state":"held","token":0,"owner":"a","ttl_s":60,"lease":"l","write":"w"}`,
+		`{"version":1,"state":"held","token":5,"owner":"a","lease":"l","write":"w"}`,
+		`{"version":1,"state":"held","token":5,"owner":"a","ttl_s":60,"lease":"l"}`,
+		`{"state":"held"}`, `null`, `{}x`,
+	} {
+		s := toTheSecond()
+		if _, err := s.Put(t.Context(), name, []byte(rec), objstore.IfAbsent()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := open(s).Renew(t.Context(), name, 5, time.Minute)
+		is(t, rec, err, lockd.ErrAlien)
+		is(t, rec, open(s).Release(t.Context(), name, 5), lockd.ErrAlien)
+	}
+}
+
 func TestAllLeasesAreListed(t *testing.T) {
 	s := toTheSecond()
 	l := open(s)

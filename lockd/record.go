@@ -101,6 +101,8 @@ func decodeRecord(b []byte) (*record, error) {
 		return alien("its token is %d", r.Token)
 	case r.State == held && (r.TTL <= 0 || r.Lease == ""):
 		return alien("it is held without end or without an id")
+	case r.Freed == byForce && len(r.Forced) == 0:
+		return alien("it was freed by force, and does not tell by whom")
 	case r.Write == "":
 		return alien("it has no write id")
 	}

@@ -20,6 +20,15 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, v, 'f', -1, 64), nil
 }
 
+// readSeconds reads a number of seconds as JSON writes it.
+func readSeconds(v string) (time.Duration, error) {
+	var s Seconds
+	if err := json.Unmarshal([]byte(v), &s); err != nil {
+		return 0, invalid("%.40q is no number of seconds", v)
+	}
+	return time.Duration(s), nil
+}
+
 // UnmarshalJSON reads a number of seconds.
 func (s *Seconds) UnmarshalJSON(b []byte) error {
 	var f float64

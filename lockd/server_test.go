@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -360,7 +361,30 @@ func TestTheAPIAnswersAsItIsWritten(t *testing.T) {
 			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":"60"}`, 400},
 			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":1e300}`, 400},
 			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60}{}`, 400},
-			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60,"meta":{"x":"` + strings.Repeat("x", 100_000) + `"}}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60,"meta":{"x":"` + strings.Repeat("x", 100_000) + `"}}`, 413},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"","ttl_s":60}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me"}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":-1}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60,"wait_s":-1}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60,"wait_s":1e8}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60,"meta":[1]}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60,"meta":{"x":"` + strings.Repeat("x", 20_000) + `"}}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"me","ttl_s":60,"id":"` + strings.Repeat("x", 101) + `"}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `{"owner":"` + strings.Repeat("x", 501) + `","ttl_s":60}`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `null`, 400},
+			{"POST", "/v1/leases/_locks/x/acquire", `[]`, 400},
+			{"POST", "/v1/leases/_locks/x/renew", `{"token":"1","ttl_s":60}`, 400},
+			{"POST", "/v1/leases/_locks/x/renew", `{"token":1.5,"ttl_s":60}`, 400},
+			{"POST", "/v1/leases/_locks/x/renew", `{"token":99999999999999999999,"ttl_s":60}`, 400},
+			{"POST", "/v1/leases/_locks/x/release", `{}`, 400},
+			{"POST", "/v1/leases/_locks/x/release", `null`, 400},
+			{"POST", "/v1/leases/_locks/x/release", `{"token":-1}`, 400},
+			{"POST", "/v1/leases/_locks/x/force-release", `{}`, 400},
+			{"POST", "/v1/leases/_locks/none/force-release", `{"by":"me"}`, 404},
+			{"POST", "/v1/leases/_locks/.selftest/x/acquire", `{"owner":"me","ttl_s":60}`, 400},
+			{"POST", "/v1/leases/_locks/x%00/acquire", `{"owner":"me","ttl_s":60}`, 400},
+			{"POST", "/v1/leases/_locks/" + strings.Repeat("x", 201) + "/acquire", `{"owner":"me","ttl_s":60}`, 400},
+			{"POST", "/v1/leases/acquire", `{"owner":"me","ttl_s":60}`, 400},
 			{"POST", "/v1/leases/_locks/x/acquire", ``, 400},
 			{"POST", "/v1/leases/_locks/x/steal", `{}`, 400},
 			{"POST", "/v1/leases/D/b/manifest.yaml/acquire", `{"owner":"me","ttl_s":60}`, 400},
@@ -374,6 +398,8 @@ func TestTheAPIAnswersAsItIsWritten(t *testing.T) {
 			{"GET", "/v1/mutex/_locks/m", ``, 400},
 			{"GET", "/v1/mutex/_locks/m?owner=o&wait_s=-1", ``, 400},
 			{"GET", "/v1/mutex/_locks/m?owner=o&wait_s=NaN", ``, 400},
+			{"GET", "/v1/mutex/_locks/m?owner=o&wait_s=x1p4", ``, 400},
+			{"GET", "/v1/mutex/_locks/m?owner=o&wait_s=1_0", ``, 400},
 			{"GET", "/v1/mutex/D/b/x?owner=o", ``, 400},
 		} {
 			if status, out := s.ask(t, c.method, c.path, c.body); status != c.status || int(out["status"].(float64)) != status || out["detail"] == "" {
@@ -431,6 +457,23 @@ func TestAListThatBreaksOffIsNoWhole(t *testing.T) {
 			t.Errorf("%d leases, %v", n, last)
 		}
 	})
+}
+
+func TestWhatIsNoLockdIsNamedAndNotAskedAgain(t *testing.T) {
+	for _, status := range []int{302, 404, 405, 410} {
+		asked := 0
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked++; w.WriteHeader(status) }))
+		c, err := lockd.NewClient(lockd.ClientConfig{URL: other.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Acquire(t.Context(), name, "o", time.Minute, 0, nil)
+		is(t, "another server", err, lockd.ErrNoLockd)
+		if asked != 1 || !strings.Contains(err.Error(), "LOCKD_URL") {
+			t.Errorf("asked %d times: %v", asked, err)
+		}
+		other.Close()
+	}
 }
 
 func TestThoseWhoWaitAreBounded(t *testing.T) {

@@ -3,6 +3,7 @@ package lockd
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -67,6 +68,7 @@ var statuses = []struct {
 }{
 	{ErrHeld, http.StatusConflict},
 	{ErrLost, http.StatusConflict},
+	{errTooLarge, http.StatusRequestEntityTooLarge}, // before what it is a case of
 	{ErrName, http.StatusBadRequest},
 	{ErrInvalid, http.StatusBadRequest},
 	{ErrNoLease, http.StatusNotFound},
@@ -100,6 +102,8 @@ func problemOf(err error, name string) problem {
 	return p
 }
 
+var errTooLarge = fmt.Errorf("%w: the body is too large", ErrInvalid)
+
 // maxBody is the size of the largest request.
 const maxBody = 64 << 10
 
@@ -107,7 +111,12 @@ const maxBody = 64 << 10
 func decodeBody(r io.Reader, v any) error {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
+	err := dec.Decode(v)
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return fmt.Errorf("%w: a body has at most %d bytes", errTooLarge, large.Limit)
+	}
+	if err != nil {
 		return invalid("the body is not what is expected: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF { //nolint:errorlint // as documented
