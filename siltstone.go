@@ -34,6 +34,7 @@ type Tool struct {
 	announce producers.Announcer
 	bus      *bus.Bus
 	client   *s3.Store
+	locker   producers.Locker
 	workDir  string
 	log      *slog.Logger
 }
@@ -68,6 +69,10 @@ func Open(ctx context.Context, c Config) (*Tool, error) {
 		return nil, err
 	}
 	t := &Tool{store: objstore.WithPrefix(client, c.Prefix), client: client, workDir: work, log: c.Logger}
+	if t.locker, err = OpenLocker(c, t.store, t.log); err != nil {
+		client.Close()
+		return nil, err
+	}
 	if c.NATSURL == "" {
 		return t, nil
 	}
@@ -118,7 +123,7 @@ func (t *Tool) WriteAll(ctx context.Context, dataset, batch string, rows iter.Se
 // Annotate runs fn over the merged rows that an annotator has not annotated, and
 // stores what it gives as a layer; see producers.Annotate.
 func (t *Tool) Annotate(ctx context.Context, ds, annotator string, fn producers.Func, opts ...producers.AnnotateOption) (producers.AnnotateResult, error) {
-	return producers.Annotate(ctx, t.store, t.announce, NewLocker(t.store, t.log), t.log, ds, annotator, fn,
+	return producers.Annotate(ctx, t.store, t.announce, t.locker, t.log, ds, annotator, fn,
 		append([]producers.AnnotateOption{producers.WorkDir(t.workDir)}, opts...)...)
 }
 

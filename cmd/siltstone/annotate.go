@@ -65,8 +65,12 @@ func (c *annotateCmd) Run(ctx context.Context, a *app) error {
 		}
 		opts = append(opts, producers.Follow(b))
 	}
+	locker, err := siltstone.OpenLocker(a.Config, a.store, a.log)
+	if err != nil {
+		return exit(exitUsage, err)
+	}
 	// An interrupt only stops the reading: what is under way is finished and stored.
-	res, err := producers.AnnotateWith(context.WithoutCancel(ctx), a.store, a.announcer(ctx), siltstone.NewLocker(a.store, a.log), a.log, c.Dataset, c.Annotator, children.Worker, opts...)
+	res, err := producers.AnnotateWith(context.WithoutCancel(ctx), a.store, a.announcer(ctx), locker, a.log, c.Dataset, c.Annotator, children.Worker, opts...)
 	bar.done()
 	return c.tell(a, res, err)
 }
