@@ -1,31 +1,36 @@
 package producers
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
 
-// child is one process of Children.
+// child is one process of Children. One goroutine at a time uses it.
 type child struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines chan said // closed at its end
-	bad   error     // why lines ended, other than the end of the process
-	gone  chan struct{}
-	how   string // it ended; valid once gone is closed
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     syscall.RawConn
+	said    []byte // since it was asked
+	lines   []int  // where lines of it end
+	answers [][]byte
+	part    [32 << 10]byte
+	how     string // it ended; empty before that is known
 }
 
-// said is a line of a process, and whether it has said more together with it.
-type said struct {
-	line []byte
-	more bool
-}
+// What may be found of a process before it is asked.
+var (
+	errUnasked = callErrorf(KindGarbage, "the process spoke before it was asked")
+	errGone    = callErrorf(KindDied, "the process ended before it was asked")
+	errMore    = callErrorf(KindGarbage, "the process answered with more than one line")
+)
 
 // startChild starts a process in a group of its own, so that an interrupt from
 // the terminal is for us to handle, and that what it starts ends with it.
@@ -33,6 +38,7 @@ func startChild(argv []string, stderr io.Writer) (*child, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = childGrace // a grandchild may keep standard error open
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -41,103 +47,152 @@ func startChild(argv []string, stderr io.Writer) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
+	conn, ok := out.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("a pipe of %T cannot be waited for", out)
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &child{cmd: cmd, in: in, lines: make(chan said, 1), gone: make(chan struct{})}
-	go p.listen(out)
-	return p, nil
+	return &child{cmd: cmd, in: in, out: raw}, nil
 }
 
-// listen reads lines until the process ends.
-func (p *child) listen(out io.Reader) {
-	in := bufio.NewReaderSize(out, 64<<10)
-	for {
-		line, err := readLine(in)
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				p.bad = err
+// ask gives lines to the process and waits for as many answers, which are valid
+// until the next call: fewer come with an error, which is that of the next one.
+// The end of ctx kills the process.
+//
+// A process that has said something since its last answer, or is gone, is not
+// asked: that is errUnasked or errGone. A look at its output right before tells;
+// look, questions and wait are one turn of the poller, which costs a goroutine
+// less for each row than somebody who listens all the time.
+func (p *child) ask(ctx context.Context, questions []byte, n int) (answers [][]byte, err error) {
+	stop := context.AfterFunc(ctx, p.signal)
+	defer stop()
+	p.said, p.lines = p.said[:0], p.lines[:0]
+	var asked bool
+	var writeErr, readErr error
+	err = p.out.Read(func(fd uintptr) bool {
+		if !asked {
+			switch _, err := p.read(fd); err {
+			case syscall.EAGAIN:
+			case nil:
+				readErr = errUnasked
+				return true
+			default:
+				readErr = errGone
+				return true
 			}
-			break
+			asked = true
+			writeErr = p.write(questions)
+			return false
 		}
-		p.lines <- said{line, in.Buffered() > 0}
+		for len(p.lines) < n {
+			got, err := p.read(fd)
+			if err == syscall.EAGAIN {
+				return false
+			}
+			if err == nil {
+				err = p.hear(p.part[:got])
+			}
+			if err != nil {
+				readErr = err
+				return true
+			}
+		}
+		return true
+	})
+	if readErr != nil {
+		err = readErr
 	}
-	close(p.lines)
-	_, _ = io.Copy(io.Discard, out)
+	from := 0
+	for _, end := range p.lines[:min(n, len(p.lines))] {
+		p.answers = append(p.answers[:len(answers)], p.said[from:end])
+		answers, from = p.answers, end+1
+	}
+	switch {
+	case ctx.Err() != nil:
+		return answers, context.Cause(ctx)
+	case errors.Is(err, io.EOF):
+		return answers, callErrorf(KindDied, "the process ended: %s", p.wait())
+	case err != nil:
+		return answers, err
+	case writeErr != nil:
+		return nil, callErrorf(KindGarbage, "the process answered before it had read the row")
+	case from != len(p.said):
+		return nil, errMore
+	}
+	return answers, nil
+}
+
+// hear takes what the process has said, and notes where lines end.
+func (p *child) hear(part []byte) error {
+	for i, c := range part {
+		if c == '\n' {
+			p.lines = append(p.lines, len(p.said)+i)
+		}
+	}
+	p.said = append(p.said, part...)
+	last := 0
+	if len(p.lines) > 0 {
+		last = p.lines[len(p.lines)-1]
+	}
+	if len(p.said)-last > dataset.MaxLineBytes {
+		return callErrorf(KindOversized, "the answer is longer than %d MiB", dataset.MaxLineBytes>>20)
+	}
+	return nil
+}
+
+// read reads what there is, and gives EAGAIN where there is nothing yet.
+func (p *child) read(fd uintptr) (int, error) {
+	for {
+		n, err := syscall.Read(int(fd), p.part[:])
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == nil && n == 0:
+			return 0, io.EOF
+		}
+		return n, err
+	}
+}
+
+// pipeRoom is what an empty pipe takes without making its writer wait.
+const pipeRoom = 32 << 10
+
+// write writes the question. A long one is written by somebody else: a process
+// that speaks before it has read all of it would wait for us, and we for it.
+func (p *child) write(question []byte) error {
+	if len(question) <= pipeRoom {
+		_, err := p.in.Write(question)
+		return err
+	}
+	go func(question []byte) { _, _ = p.in.Write(question) }(bytes.Clone(question))
+	return nil
+}
+
+func (p *child) signal() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+
+// kill ends the process and all that it has started.
+func (p *child) kill() {
+	if p.how == "" {
+		p.signal()
+		p.wait()
+	}
+}
+
+// wait waits for the end of a process that has closed its output or was killed,
+// and says how that was.
+func (p *child) wait() string {
+	_ = p.in.Close()
+	late := time.AfterFunc(childGrace, p.signal)
+	defer late.Stop()
 	p.how = "exit status 0"
 	if err := p.cmd.Wait(); err != nil {
 		p.how = err.Error()
 	}
-	close(p.gone)
-}
-
-// readLine reads a line of any length that a row may have. One that lacks its
-// end is no answer.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > dataset.MaxLineBytes:
-			return nil, callErrorf(KindOversized, "the answer is longer than %d MiB", dataset.MaxLineBytes>>20)
-		case err == nil:
-			return line[:len(line)-1], nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
-	}
-}
-
-// ready reports that a process waits for a row: that it has said nothing since
-// its last answer, and is still there.
-func (p *child) ready() bool {
-	select {
-	case <-p.lines:
-		return false
-	default:
-		return true
-	}
-}
-
-// ask gives a line to the process and waits for its answer. The end of ctx kills
-// it.
-func (p *child) ask(ctx context.Context, question []byte) ([]byte, error) {
-	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
-	defer stop()
-	_, writeErr := p.in.Write(question) // of a process that has ended: then it has no answer either
-	got, ok := <-p.lines
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case ok && writeErr != nil:
-		return nil, callErrorf(KindGarbage, "the process answered before it had read the row")
-	case ok && got.more:
-		return nil, callErrorf(KindGarbage, "the process answered with more than one line")
-	case ok:
-		return got.line, nil
-	case p.bad != nil:
-		return nil, p.bad
-	}
-	<-p.gone
-	return nil, callErrorf(KindDied, "the process ended: %s", p.how)
-}
-
-// kill ends the process and all that it has started.
-func (p *child) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	_ = p.in.Close()
-	for range p.lines {
-	}
-	<-p.gone
-}
-
-// end lets the process end by itself, until ctx does.
-func (p *child) end(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })
-	defer stop()
-	_ = p.in.Close()
-	for range p.lines {
-	}
-	<-p.gone
+	return p.how
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/siltstone-data/siltstone/catalog"
 	"github.com/siltstone-data/siltstone/dataset"
@@ -96,7 +97,7 @@ func (a *annotating) pass(o query.Options) error { return a.passUntil(o, "") }
 
 // passUntil is pass up to an id; empty is up to the end.
 func (a *annotating) passUntil(o query.Options, last string) error {
-	todo := make(chan query.Row, a.o.concurrency)
+	todo := newWaiting(a.o.concurrency)
 	var slots errgroup.Group
 	for _, w := range a.workers {
 		slots.Go(func() error {
@@ -104,18 +105,19 @@ func (a *annotating) passUntil(o query.Options, last string) error {
 			for a.work.Err() == nil {
 				select {
 				case <-a.work.Done():
-				case row, ok := <-todo:
+				case row, ok := <-todo.rows:
 					if !ok {
 						return nil
 					}
-					s.row(row)
+					todo.took(row)
+					s.rows(row, todo)
 				}
 			}
 			return nil
 		})
 	}
 	err := a.read(o, last, todo)
-	close(todo)
+	close(todo.rows)
 	_ = slots.Wait()
 	if err != nil && a.work.Err() == nil {
 		return err
@@ -126,7 +128,7 @@ func (a *annotating) passUntil(o query.Options, last string) error {
 	return a.explain(a.layer.flush(a.storing))
 }
 
-func (a *annotating) read(o query.Options, last string, todo chan<- query.Row) error {
+func (a *annotating) read(o query.Options, last string, todo *waiting) error {
 	o.Scanned = &a.scale.scanned
 	for row, err := range query.Rows(a.work, a.store, o) {
 		if err != nil {
@@ -138,21 +140,146 @@ func (a *annotating) read(o query.Options, last string, todo chan<- query.Row) e
 		if a.failed.has(row) {
 			continue
 		}
-		select {
-		case todo <- row:
-			a.scale.given.Add(1)
-		case <-a.work.Done():
+		if !todo.add(a.work, row) {
 			return nil
 		}
+		a.scale.given.Add(1)
 	}
 	return nil
 }
+
+// waiting are rows that wait to be annotated: enough of them to hand out several
+// at once, and never many bytes.
+type waiting struct {
+	rows chan query.Row
+	room *semaphore.Weighted
+}
+
+const waitingBytes = 16 << 20
+
+func newWaiting(concurrency int) *waiting {
+	return &waiting{rows: make(chan query.Row, max(concurrency, 256)), room: semaphore.NewWeighted(waitingBytes)}
+}
+
+// add waits for room; it reports false when ctx ends first.
+func (w *waiting) add(ctx context.Context, row query.Row) bool {
+	if w.room.Acquire(ctx, weight(row)) != nil {
+		return false
+	}
+	select {
+	case w.rows <- row:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// now gives a row if one waits.
+func (w *waiting) now() (query.Row, bool) {
+	select {
+	case row, ok := <-w.rows:
+		if ok {
+			w.took(row)
+		}
+		return row, ok
+	default:
+		return query.Row{}, false
+	}
+}
+
+func (w *waiting) took(row query.Row) { w.room.Release(weight(row)) }
+
+func weight(row query.Row) int64 { return int64(min(len(row.Raw), waitingBytes)) }
 
 // slot is one place of the concurrency.
 type slot struct {
 	*annotating
 	w    Worker
 	line []byte
+	next []query.Row // several rows that are asked about at once
+}
+
+// rows annotates a row, and with it those that wait, as many as the worker wants
+// at once. Those that it does not come to are done one by one.
+func (s *slot) rows(row query.Row, todo *waiting) {
+	w, several := s.w.(severalWorker)
+	if !several || s.o.rate > 0 || w.Ahead() < 2 {
+		s.row(row)
+		return
+	}
+	// Nobody waits for a token while it holds others: they all could be held by
+	// somebody who does the same.
+	if !s.tokenNow() {
+		s.row(row)
+		return
+	}
+	s.next = append(s.next[:0], row)
+	for len(s.next) < w.Ahead() && s.tokenNow() {
+		row, ok := todo.now()
+		if !ok {
+			s.tokensBack(1)
+			break
+		}
+		s.next = append(s.next, row)
+	}
+	done := s.several(w, s.next)
+	s.tokensBack(len(s.next) - done)
+	for _, row := range s.next[done:] {
+		s.row(row)
+	}
+}
+
+func (s *slot) tokenNow() bool {
+	select {
+	case s.tokens <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *slot) tokensBack(n int) {
+	for range n {
+		<-s.tokens
+	}
+}
+
+// several asks about several rows at once, each of which has a token, and says to
+// how many it came.
+func (s *slot) several(w severalWorker, rows []query.Row) int {
+	if s.work.Err() != nil {
+		return 0
+	}
+	type failure struct {
+		row      query.Row
+		metadata []byte
+		err      error
+	}
+	var failed []failure
+	ctx, cancel := s.deadline()
+	defer cancel()
+	done := w.AnnotateAll(ctx, rows, func(row query.Row, data, metadata []byte, err error) {
+		s.tally.count(func(t *tally) { t.calls++ })
+		if err == nil {
+			err = s.encode(row, data, metadata)
+		}
+		if err != nil {
+			failed = append(failed, failure{row, bytes.Clone(metadata), err})
+		} else if _, err = s.keep(row, metadata); err != nil {
+			s.fail(err)
+		}
+	})
+	// Later, as they may be tried again by the same worker.
+	for _, f := range failed {
+		ok, err := s.settle(f.row, f.metadata, f.err, 0)
+		if !ok {
+			s.tokensBack(1)
+		}
+		if err != nil {
+			s.fail(err)
+		}
+	}
+	return done
 }
 
 // row annotates one row.
@@ -162,9 +289,9 @@ func (s *slot) row(row query.Row) {
 	case <-s.work.Done():
 		return
 	}
-	ok, err := s.try(row)
+	ok, err := s.try(row, 0)
 	if !ok {
-		<-s.tokens
+		s.tokensBack(1)
 	}
 	if err != nil {
 		s.fail(err)
@@ -173,35 +300,38 @@ func (s *slot) row(row query.Row) {
 
 // try calls until there is an annotation, and hands it over to be stored. It
 // reports whether that was done.
-func (s *slot) try(row query.Row) (ok bool, err error) {
-	for try := 0; ; try++ {
-		if s.pace.wait(s.work) != nil || s.work.Err() != nil {
-			return false, nil
-		}
-		s.tally.count(func(t *tally) { t.calls++ })
-		metadata, err := s.call(row)
-		var fatal *FatalError
-		switch {
-		case err == nil:
-			return s.keep(row, metadata)
-		case errors.As(err, &fatal):
-			return false, err
-		case s.calls.Err() != nil:
-			return false, nil // cancelled: nothing is wrong with the row
-		}
-		if spent, _ := s.charge(metadata, false); spent { // what failed was paid for too
-			s.stopWork(errBudget)
-		}
-		if try < s.o.retries && sleep(s.work, retryPause(try)) == nil {
-			continue
-		}
-		s.tally.count(func(t *tally) { t.failed++ })
-		s.reasons.add(row.Batch, row.ID, err)
-		if s.o.merges != nil {
-			s.failed.add(row)
-		}
+func (s *slot) try(row query.Row, try int) (ok bool, err error) {
+	if s.pace.wait(s.work) != nil || s.work.Err() != nil {
 		return false, nil
 	}
+	s.tally.count(func(t *tally) { t.calls++ })
+	metadata, err := s.call(row)
+	return s.settle(row, metadata, err, try)
+}
+
+// settle decides what becomes of a row by what came of a call.
+func (s *slot) settle(row query.Row, metadata []byte, err error, try int) (ok bool, _ error) {
+	var fatal *FatalError
+	switch {
+	case err == nil:
+		return s.keep(row, metadata)
+	case errors.As(err, &fatal):
+		return false, err
+	case s.calls.Err() != nil:
+		return false, nil // cancelled: nothing is wrong with the row
+	}
+	if spent, _ := s.charge(metadata, false); spent { // what failed was paid for too
+		s.stopWork(errBudget)
+	}
+	if try < s.o.retries && sleep(s.work, retryPause(try)) == nil {
+		return s.try(row, try+1)
+	}
+	s.tally.count(func(t *tally) { t.failed++ })
+	s.reasons.add(row.Batch, row.ID, err)
+	if s.o.merges != nil {
+		s.failed.add(row)
+	}
+	return false, nil
 }
 
 // retryPause grows from half a second to half a minute: what most often fails
@@ -211,14 +341,19 @@ func retryPause(try int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
+// deadline is the context of a call. Several rows at once have no more time: they
+// are quick, or asked for one by one in the end.
+func (s *slot) deadline() (context.Context, context.CancelFunc) {
+	if s.o.timeout == 0 {
+		return s.calls, func() {}
+	}
+	return context.WithTimeout(s.calls, s.o.timeout)
+}
+
 // call makes the line of one annotation. Metadata may come beside an error.
 func (s *slot) call(row query.Row) (metadata []byte, err error) {
-	ctx := s.calls
-	if s.o.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.o.timeout)
-		defer cancel()
-	}
+	ctx, cancel := s.deadline()
+	defer cancel()
 	data, metadata, err := s.w.Annotate(ctx, row)
 	if err != nil {
 		var fatal *FatalError
@@ -227,11 +362,16 @@ func (s *slot) call(row query.Row) (metadata []byte, err error) {
 		}
 		return metadata, err
 	}
+	return metadata, s.encode(row, data, metadata)
+}
+
+// encode makes the line of an annotation.
+func (s *slot) encode(row query.Row, data, metadata []byte) (err error) {
 	s.line, err = dataset.AppendAnnotation(s.line[:0], row.Batch, row.Row, s.writer.now(), data, metadata)
 	if err != nil {
-		return metadata, callErrorf(KindInvalid, "%v", err)
+		return callErrorf(KindInvalid, "%v", err)
 	}
-	return metadata, nil
+	return nil
 }
 
 // keep counts an annotation and hands it over.

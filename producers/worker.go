@@ -23,6 +23,16 @@ type Worker interface {
 	Close() error
 }
 
+// severalWorker is a Worker that would rather have several rows at once.
+type severalWorker interface {
+	Worker
+	// Ahead is how many rows it should get; 1 means one at a time.
+	Ahead() int
+	// AnnotateAll gives to each what came of rows, in their order, and says of how
+	// many. The others are to be asked for one by one.
+	AnnotateAll(ctx context.Context, rows []query.Row, each func(row query.Row, data, metadata []byte, err error)) (done int)
+}
+
 // FatalError is what a Worker gives when no row will ever be annotated: it ends
 // the work.
 type FatalError struct{ Err error }
