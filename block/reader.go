@@ -26,8 +26,13 @@ type Want struct {
 // known to be all and right when Next has returned io.EOF: until then nothing
 // that rests on them may be made final.
 type Reader struct {
+	src  *source
 	m    *members
 	s    lineScanner
+	a    *ahead // nil: nothing is decompressed ahead
+	p    *piece // the rows of it that are left
+	left []dataset.Row
+	used int64 // compressed bytes of the pieces before p
 	want *Want
 	rows int64
 	last string
@@ -42,7 +47,26 @@ func NewReader(r io.Reader, want *Want) *Reader {
 		src.sum = sha256.New()
 	}
 	m := newMembers(src)
-	return &Reader{m: m, s: lineScanner{r: m}, want: want}
+	return &Reader{src: src, m: m, s: lineScanner{r: m}, want: want}
+}
+
+// NewAheadReader is a Reader that decompresses with n goroutines, ahead of the
+// rows that it gives. They end with Close, which waits for a read of r that is
+// under way.
+func NewAheadReader(r io.Reader, want *Want, n int) *Reader {
+	src := &source{r: r, sum: sha256.New()}
+	return &Reader{src: src, a: newAhead(src, n), want: want}
+}
+
+// Close ends what reads ahead. It does not close the underlying reader.
+func (r *Reader) Close() {
+	if r.a != nil {
+		r.a.close()
+		r.a = nil
+	}
+	if r.err == nil {
+		r.err = errClosed
+	}
 }
 
 // Next gives the next row, which is valid until the next call. It returns
@@ -60,6 +84,15 @@ func (r *Reader) Next() (dataset.Row, error) {
 }
 
 func (r *Reader) next() (dataset.Row, error) {
+	for r.m == nil {
+		if len(r.left) > 0 {
+			row := r.left[0]
+			r.left = r.left[1:]
+			r.s.number++
+			return r.check(row)
+		}
+		r.turn()
+	}
 	for {
 		line, long, err := r.s.next()
 		switch {
@@ -76,20 +109,46 @@ func (r *Reader) next() (dataset.Row, error) {
 		if err != nil {
 			return dataset.Row{}, r.damaged("%v", err)
 		}
-		if r.want != nil {
-			switch {
-			case row.ID == "":
-				return dataset.Row{}, r.damaged("a row without an id")
-			case r.rows > 0 && row.ID <= r.last:
-				return dataset.Row{}, r.damaged("%v: %q after %q", ErrOrder, row.ID, r.last)
-			case r.rows >= r.want.Rows:
-				return dataset.Row{}, r.damaged("more rows than the %d of the commit record", r.want.Rows)
-			}
-			r.last = row.ID
-		}
-		r.rows++
-		return row, nil
+		return r.check(row)
 	}
+}
+
+// turn goes on to the next piece. From one that is not plain on, the rest is read
+// as a Reader reads that has nothing ahead.
+func (r *Reader) turn() {
+	if r.p != nil {
+		r.used += int64(len(r.p.zip))
+		r.a.give(r.p)
+	}
+	r.p = r.a.next()
+	if r.p != nil && !r.p.odd {
+		r.left = r.p.rows
+		return
+	}
+	var rest io.Reader = &restOf{a: r.a}
+	if r.p != nil {
+		rest = r.a.rest(r.p)
+	}
+	r.m = newMembers(&source{r: rest, n: r.used})
+	r.m.count = int(min(r.used, 1)) // after a member the end may come, or zeros
+	r.s.r = r.m
+}
+
+// check compares a row with those before it.
+func (r *Reader) check(row dataset.Row) (dataset.Row, error) {
+	if r.want != nil {
+		switch {
+		case row.ID == "":
+			return dataset.Row{}, r.damaged("a row without an id")
+		case r.rows > 0 && row.ID <= r.last:
+			return dataset.Row{}, r.damaged("%v: %q after %q", ErrOrder, row.ID, r.last)
+		case r.rows >= r.want.Rows:
+			return dataset.Row{}, r.damaged("more rows than the %d of the commit record", r.want.Rows)
+		}
+		r.last = row.ID
+	}
+	r.rows++
+	return row, nil
 }
 
 // broken tells damage from an error of the underlying reader.
@@ -113,10 +172,10 @@ func (r *Reader) finish() error {
 	if r.rows != r.want.Rows {
 		differs = append(differs, fmt.Sprintf("it has %d rows, the commit record says %d", r.rows, r.want.Rows))
 	}
-	if n := r.m.src.n; n != r.want.Bytes {
+	if n := r.src.n; n != r.want.Bytes {
 		differs = append(differs, fmt.Sprintf("it has %d bytes, the commit record says %d", n, r.want.Bytes))
 	}
-	if sum := hex.EncodeToString(r.m.src.sum.Sum(nil)); sum != r.want.SHA256 {
+	if sum := hex.EncodeToString(r.src.sum.Sum(nil)); sum != r.want.SHA256 {
 		differs = append(differs, fmt.Sprintf("its SHA-256 is %s, the commit record says %s", sum, r.want.SHA256))
 	}
 	if differs != nil {

@@ -1,10 +1,12 @@
 package query
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"runtime"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
@@ -54,15 +56,41 @@ func (r *reader) openPass(b *batch, bl catalog.Block, redo *pass) (*pass, error)
 		p.body, p.in = at, block.NewParquetReader(at, bl.Bytes, want)
 		return p, nil
 	}
-	body, err := openObject(r.ctx, r.store, p.key, bl.Bytes, r.opened < maxWhole)
+	ctx, cancel := context.WithCancel(r.ctx)
+	body, err := openObject(ctx, r.store, p.key, bl.Bytes, r.opened < maxWhole)
 	if err != nil {
+		cancel()
 		return p, err
 	}
+	in := block.NewReader
+	if r.opened < maxAhead && bl.Bytes > aheadBytes {
+		in = func(r io.Reader, w *block.Want) *block.Reader {
+			return block.NewAheadReader(r, w, runtime.GOMAXPROCS(0))
+		}
+	}
 	r.opened++
-	p.body = body
-	p.in = block.NewReader(body, want)
+	rows := in(body, want)
+	p.in = rows
+	p.body = closing(func() error {
+		cancel() // ends a read that is under way
+		rows.Close()
+		return body.Close()
+	})
 	return p, nil
 }
+
+// closing closes things in some order.
+type closing func() error
+
+// Close calls it.
+func (c closing) Close() error { return c() }
+
+// Blocks of more than aheadBytes are decompressed ahead by several goroutines, of
+// maxAhead that are open at once.
+const (
+	maxAhead   = 4
+	aheadBytes = 1 << 20
+)
 
 // same reports whether bl is the block of this pass.
 func (p *pass) same(bl catalog.Block) bool {
