@@ -20,6 +20,7 @@ type Config struct {
 	AllowedHosts []string
 	LogTimings   bool   // log each request with the time it took
 	WorkDir      string // for downloads whose columns are not known in advance
+	Leases       Leases // for /api/locks; nil: it answers 501
 }
 
 // Validate names the setting that is wrong, if one is.

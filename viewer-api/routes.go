@@ -56,6 +56,7 @@ func (s *Server) routes(ops http.Handler) *fiber.App {
 		{fiber.MethodGet, "/datasets/:dataset/conversion", s.conversion},
 		{fiber.MethodGet, "/jobs", s.jobs},
 		{fiber.MethodPost, "/jobs/:id/retry", s.retry},
+		{fiber.MethodGet, "/locks", s.locks},
 		{fiber.MethodGet, "/events", s.events},
 	} {
 		methods := []string{r.method}

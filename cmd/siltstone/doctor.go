@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/siltstone-data/siltstone/lockd"
 	"github.com/siltstone-data/siltstone/objstore"
 	"github.com/siltstone-data/siltstone/objstore/s3"
 )
@@ -42,6 +43,7 @@ func (doctorCmd) Run(ctx context.Context, a *app) error {
 		{"endpoint and credentials", true, d.list},
 		{"write, read, delete", true, d.roundTrip},
 		{"conditional writes", true, d.conditions},
+		{"leases", true, d.leases},
 		{"clock", true, d.clock},
 		{"NATS and its streams", false, d.streams},
 		{"notifications", true, d.notifications},
@@ -111,6 +113,26 @@ func (d doctor) roundTrip(ctx context.Context) (string, error) {
 // lose rows without a word.
 func (d doctor) conditions(ctx context.Context) (string, error) {
 	return "create once, compare and swap", objstore.Probe(ctx, d.store, d.dir)
+}
+
+// leases runs the self-test of leases, and asks the lockd that is configured.
+func (d doctor) leases(ctx context.Context) (string, error) {
+	if err := lockd.New(d.store, lockd.Config{Log: d.log}).SelfTest(ctx); err != nil {
+		return "", err
+	}
+	if d.LockdURL == "" {
+		return "taken in the store itself", nil
+	}
+	leases, err := d.app.leases()
+	if err != nil {
+		return "", err
+	}
+	for _, err := range leases.List(ctx, "_locks/doctor/") {
+		if err != nil {
+			return "", fmt.Errorf("LOCKD_URL is %s: %w", redact(d.LockdURL), err)
+		}
+	}
+	return "of lockd at " + redact(d.LockdURL), nil
 }
 
 // clockSkew is what doctor calls wrong. Nothing correct rests on clocks, but

@@ -51,6 +51,7 @@ type cli struct {
 	Verify   verifyCmd   `cmd:"" help:"Read everything back and check it against the commit records."`
 	Events   eventsCmd   `cmd:"" help:"Print the domain events as NDJSON."`
 	Topology topologyCmd `cmd:"" help:"Create or update streams, durables and key-value buckets."`
+	Lock     lockCmd     `cmd:"" help:"List, show and release leases: who works on what until when."`
 	Serve    serveCmd    `cmd:"" help:"Run one role as a service."`
 	Bench    benchCmd    `cmd:"" help:"Measure a running viewer."`
 	Doctor   doctorCmd   `cmd:"" help:"Check the store, its conditional writes and notifications, NATS, clock and disk."`

@@ -28,6 +28,7 @@ type settings struct {
 	convertMax              int64
 	viewerToken             string
 	viewerLogTimings        bool
+	serveToken              string // that lockd asks for when it is served here
 	cacheDir                string // empty: none
 	cacheBytes              int64
 	logLevel                slog.Level
@@ -77,6 +78,7 @@ func loadSettings(from []source, command string) (settings, error) {
 	s.convertMax = r.bytes("CONVERT_MAX_DATASET_BYTES", 10e9)
 	s.viewerToken, _ = r.find("VIEWER_TOKEN")
 	s.viewerLogTimings = r.oneOf("VIEWER_LOG_TIMINGS", "false", "false", "true") == "true"
+	s.serveToken, _ = r.find("LOCKD_TOKEN")
 	s.cacheDir = r.folder("DUCKDB_CACHE_DIR")
 	s.cacheBytes = r.bytes("DUCKDB_CACHE_BYTES", 10e9)
 	s.logFormat = r.oneOf("LOG_FORMAT", "text", "text", "json")

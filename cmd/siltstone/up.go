@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -100,7 +101,17 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer a.client.Close() // a server waits for connections to end
-	local.natsURL, local.endpoint = nats.ClientURL(), store.Endpoint()
+	leaseDoor, err := listenOps(local.lockdAddr, a.registry)
+	if err != nil {
+		return err
+	}
+	defer leaseDoor.listener.Close()
+	lessor, err := newLessor(ctx, a, leaseDoor, local.lockdToken)
+	if err != nil {
+		return err
+	}
+	a.LockdURL, a.LockdToken = leaseDoor.url(), local.lockdToken
+	local.natsURL, local.endpoint, local.lockdURL = nats.ClientURL(), store.Endpoint(), leaseDoor.url()
 	if err := local.save(); err != nil {
 		return err
 	}
@@ -114,6 +125,7 @@ func (c *upCmd) Run(ctx context.Context, a *app) error {
 	}
 
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return lessor.Run(ctx) })
 	g.Go(func() error { return runViewer(ctx, a, door, cfg) })
 	g.Go(func() error { return runConsumers(ctx, a) })
 	g.Go(func() error { return runMerger(ctx, a) })
@@ -139,6 +151,7 @@ func (c *upCmd) greet(a *app, door *ops, cfg viewerapi.Config, l *local) {
   viewer    %s
   S3        %s   bucket %s
   NATS      %s
+  lockd     %s
   metrics   %s/metrics
   keys      in %s, which other commands read
 
@@ -146,7 +159,7 @@ Try, in another shell:
   echo '{"text":"hello"}' | siltstone --dir %s put greetings --batch first
   siltstone --dir %s export greetings --live
 
-`, a.dir, door.url()+cfg.BasePath+"/", l.endpoint, l.bucket, redact(l.natsURL), door.url(), filepath.Join(a.dir, "env"), a.dir, a.dir)
+`, a.dir, door.url()+cfg.BasePath+"/", l.endpoint, l.bucket, redact(l.natsURL), l.lockdURL, door.url(), filepath.Join(a.dir, "env"), a.dir, a.dir)
 }
 
 func redact(raw string) string {
@@ -163,34 +176,44 @@ type local struct {
 	path              string
 	bucket            string
 	accessKey, secret string
-	s3Addr, natsAddr  string // host:port to listen on
-	endpoint, natsURL string
+	lockdToken        string
+
+	s3Addr, natsAddr, lockdAddr string // host:port to listen on
+	endpoint, natsURL, lockdURL string
 }
 
 func openLocal(dir string) (*local, error) {
-	l := &local{path: filepath.Join(dir, "env"), bucket: "siltstone", accessKey: "siltstone", s3Addr: "127.0.0.1:0", natsAddr: "127.0.0.1:0"}
+	l := &local{path: filepath.Join(dir, "env"), bucket: "siltstone", accessKey: "siltstone", s3Addr: anyPort, natsAddr: anyPort, lockdAddr: anyPort}
 	env, err := godotenv.Read(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		var key [20]byte
-		_, _ = rand.Read(key[:]) // never fails
-		l.secret = hex.EncodeToString(key[:])
+		l.secret, l.lockdToken = newSecret(), newSecret()
 		return l, nil
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", l.path, err)
 	}
 	l.secret = env["AWS_SECRET_ACCESS_KEY"]
+	l.lockdToken = cmp.Or(env["LOCKD_TOKEN"], newSecret())
 	l.s3Addr, l.natsAddr = freeOr(hostOf(env["AWS_ENDPOINT_URL"])), freeOr(hostOf(env["NATS_URL"]))
+	l.lockdAddr = freeOr(hostOf(env["LOCKD_URL"]))
 	if l.secret == "" {
 		return nil, fmt.Errorf("%s holds no AWS_SECRET_ACCESS_KEY; remove the file and start again for new keys", l.path)
 	}
 	return l, nil
 }
 
+func newSecret() string {
+	var key [20]byte
+	_, _ = rand.Read(key[:]) // never fails
+	return hex.EncodeToString(key[:])
+}
+
+const anyPort = "127.0.0.1:0"
+
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		return "127.0.0.1:0"
+		return anyPort
 	}
 	return u.Host
 }
@@ -199,7 +222,7 @@ func hostOf(raw string) string {
 func freeOr(addr string) string {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return "127.0.0.1:0"
+		return anyPort
 	}
 	l.Close()
 	return addr
@@ -215,6 +238,8 @@ func (l *local) save() error {
 		"AWS_ACCESS_KEY_ID=" + l.accessKey,
 		"AWS_SECRET_ACCESS_KEY=" + l.secret,
 		"NATS_URL=" + l.natsURL,
+		"LOCKD_URL=" + l.lockdURL,
+		"LOCKD_TOKEN=" + l.lockdToken,
 	}
 	tmp := l.path + ".tmp"
 	if err := os.WriteFile(tmp, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {

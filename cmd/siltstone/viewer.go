@@ -62,7 +62,11 @@ func runViewer(ctx context.Context, a *app, door *ops, cfg viewerapi.Config) err
 	if err != nil {
 		return fmt.Errorf("open the page: %w", err)
 	}
-	cfg.WorkDir = a.workDir
+	leases, err := a.leases()
+	if err != nil {
+		return err
+	}
+	cfg.WorkDir, cfg.Leases = a.workDir, shownLeases{leases}
 	server, err := viewerapi.New(engine, a.bus, page, door.routes(), cfg, a.log, a.registry)
 	if err != nil {
 		return err
