@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -517,6 +518,67 @@ func TestAServerThatIsStoppedLetsNobodyWait(t *testing.T) {
 		}
 		if a.Remaining() == 0 {
 			t.Error("a lease was lost")
+		}
+	})
+}
+
+// Clients of two lockds and some that go straight to the store want one lease.
+func TestTokensGrowWhoeverGivesTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &court{Store: toTheSecond()}
+		var takers []api
+		for range 2 {
+			s := serve(t, open(c), lockd.ServerConfig{})
+			takers = append(takers, s.client(t, ""), s.client(t, ""), open(c))
+		}
+		var wg sync.WaitGroup
+		for i, l := range takers {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(1, uint64(i)))
+				for range 40 {
+					lease, err := l.Acquire(t.Context(), name, fmt.Sprint("taker ", i), 10*time.Second, time.Hour, nil)
+					if err != nil {
+						t.Errorf("taker %d: %v", i, err)
+						return
+					}
+					c.give(lease)
+					pass(time.Duration(rng.Int64N(int64(8 * time.Second))))
+					if rng.IntN(4) > 0 { // or else it ends by itself
+						if err := lease.Release(t.Context()); err != nil && !errors.Is(err, lockd.ErrLost) {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if c.granted != 40*len(takers) || len(c.wrong) > 0 {
+			t.Errorf("%d leases; %s", c.granted, strings.Join(c.wrong, "\n"))
+		}
+	})
+}
+
+// A lockd keeps nothing that its successor does not find in the store.
+func TestALockdThatIsStartedAgainKnowsEveryLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := toTheSecond()
+		s := serve(t, open(store), lockd.ServerConfig{})
+		a, err := s.client(t, "").Acquire(t.Context(), name, "a", time.Minute, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		s.stop()
+		c := serve(t, open(store), lockd.ServerConfig{}).client(t, "")
+		_, err = c.Acquire(t.Context(), name, "b", time.Minute, 0, nil)
+		is(t, "another, at the next lockd", err, lockd.ErrHeld)
+		if st, err := c.Renew(t.Context(), name, a.Token(), time.Minute); err != nil || st.Owner != "a" {
+			t.Errorf("the holder, at the next lockd: %+v, %v", st, err)
+		}
+		began := time.Now()
+		b, err := c.Acquire(t.Context(), name, "b", time.Minute, time.Hour, nil)
+		if took := time.Since(began); err != nil || b.Token() <= a.Token() || took < time.Minute {
+			t.Errorf("after its end: %v after %s", err, took)
 		}
 	})
 }
