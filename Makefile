@@ -39,6 +39,7 @@ test: check build ## everything that CI runs: as check, then the long tests and 
 bench: build ## the measured claims: bench/README.md has the tables
 	go run ./bench/latency bin/siltstone
 	go run ./bench/merge -siltstone bin/siltstone
+	go run ./bench/export -siltstone bin/siltstone
 	go run ./bench/trickle
 	go test -run '^$$' -bench . -benchmem $(PKGS)
 
