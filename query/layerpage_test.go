@@ -100,7 +100,7 @@ func TestTheSchemaTellsTheFieldsOfLayers(t *testing.T) {
 	}
 	same(t, got,
 		"base id [string] nulls 0 of 7 lean true", "base _created_at [] nulls 7 of 7 lean false", "base n [number] nulls 2 of 7 lean true",
-		"A A.ok [boolean] nulls 1 of 5 lean true", "A A.n [number] nulls 4 of 5 lean true", "A A._metadata [object] nulls 0 of 5 lean false",
+		"A A.ok [boolean] nulls 1 of 4 lean true", "A A.n [number] nulls 3 of 4 lean true", "A A._metadata [object] nulls 0 of 4 lean false",
 		`B B.é."x [array] nulls 0 of 1 lean false`, "B B._metadata [object] nulls 0 of 1 lean false")
 }
 

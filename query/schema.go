@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/siltstone-data/siltstone/block"
 	"github.com/siltstone-data/siltstone/catalog"
@@ -36,6 +37,7 @@ const (
 	sampleFrames = 2 // of each block
 	sampleChunks = 16
 	sampleBytes  = 64 << 10 // of a block whose frames are not known
+	sampleRows   = 2048     // that are walked over beside the annotations of a frame or chunk
 	leanBytes    = 64
 )
 
@@ -119,12 +121,58 @@ func (q *ask) sampleView(s *schemaOf, v *view, of int) error {
 		if err := q.sampleBlock(s, b); err != nil {
 			return (&mergedLane{}).lost(b, err)
 		}
+		if err := q.keepAnnotations(s, v.id); err != nil {
+			return err
+		}
 	}
 	most = max(1, sampleChunks/of)
 	s.sample = s.sample || len(v.chunks) > most
 	for _, i := range spread(len(v.chunks), most) {
 		if err := q.sampleChunk(s, v.chunks[i]); err != nil {
 			return lostChunk(v.chunks[i], err)
+		}
+		if err := q.keepAnnotations(s, v.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepAnnotations takes those of the annotations that wait whose rows are there:
+// a merge may have dropped a row as a duplicate, and its annotation stays. Where
+// rows lie far apart, only the first ones are looked for.
+func (q *ask) keepAnnotations(s *schemaOf, part dataset.BatchID) error {
+	waiting := s.waiting
+	if s.waiting = nil; len(waiting) == 0 {
+		return nil
+	}
+	slices.SortFunc(waiting, func(a, b dataset.Row) int { return strings.Compare(a.ID, b.ID) })
+	v := newView(dataset.BatchID{Dataset: part.Dataset, Batch: part.Batch})
+	if err := q.look(q.ctx, v, false); err != nil || !v.there() {
+		return err
+	}
+	w, err := q.newWalk([]*view{v}, spot{Cursor: Cursor{ID: waiting[0].ID}}, false, len(waiting))
+	if err != nil {
+		return err
+	}
+	row, err := w.next()
+	walked := 1
+	for _, r := range waiting {
+		for ; err == nil && row.ID < r.ID; walked++ {
+			if walked == sampleRows {
+				s.sample = true
+				return nil
+			}
+			row, err = w.next()
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if row.ID == r.ID {
+			s.addAnnotation(r)
 		}
 	}
 	return nil
@@ -225,6 +273,8 @@ type schemaOf struct {
 	list   []columnOf
 	rows   int64
 	sample bool
+	// waiting are annotations that count if their rows are there.
+	waiting []dataset.Row
 }
 
 type columnOf struct {
@@ -265,11 +315,16 @@ func (s *schemaOf) column(name string) *columnOf {
 }
 
 func (s *schemaOf) add(r dataset.Row) {
-	s.rows++
-	if s.layer == "" {
-		s.addFields(r)
+	if s.layer != "" {
+		s.waiting = append(s.waiting, dataset.Row{ID: r.ID, Raw: bytes.Clone(r.Raw)})
 		return
 	}
+	s.rows++
+	s.addFields(r)
+}
+
+func (s *schemaOf) addAnnotation(r dataset.Row) {
+	s.rows++
 	for name, v := range r.Fields() {
 		switch {
 		case name == dataMember && v[0] == '{':

@@ -35,6 +35,7 @@ func layersIn(ctx context.Context, a *app, name string) (datasetLayers, error) {
 	if err != nil {
 		return l, err
 	}
+	defer engine.Close()
 	infos, err := engine.Layers(ctx, name)
 	if err != nil {
 		return l, err
