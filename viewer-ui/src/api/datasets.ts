@@ -1,7 +1,7 @@
 import { parseTime } from "../lib/format";
-import type { JsonValue } from "../lib/json";
+import { JsonNumber, type JsonValue } from "../lib/json";
 import { getJson, segment } from "./client";
-import { count, list, object, string } from "./decode";
+import { count, list, object, string, stringOrNull } from "./decode";
 
 export interface Dataset {
   readonly name: string;
@@ -11,7 +11,18 @@ export interface Dataset {
   readonly bytes: number;
   /** Rows that are not merged yet; null where it is unknown. */
   readonly liveRows: number | null;
+  /** Those who have a layer, by name. */
+  readonly annotators: readonly string[];
   readonly updatedAt: Date | null;
+}
+
+/** What an annotator has written of a dataset. */
+export interface Layer {
+  readonly annotator: string;
+  /** Of the merged rows, 0 to 1. */
+  readonly share: number;
+  /** Annotations that are not merged yet; null where it is unknown. */
+  readonly liveRows: number | null;
 }
 
 export interface Batch {
@@ -27,11 +38,14 @@ export interface Batch {
 export interface DatasetDetail {
   readonly dataset: Dataset;
   readonly batches: readonly Batch[];
+  readonly layers: readonly Layer[];
 }
 
 export interface Column {
   readonly name: string;
   readonly types: readonly string[];
+  /** Whose it is: an annotator, or null for the rows themselves. */
+  readonly annotator: string | null;
 }
 
 export interface Count {
@@ -63,14 +77,19 @@ export function decodeDatasets(v: JsonValue): readonly Dataset[] {
 
 export function decodeDetail(v: JsonValue): DatasetDetail {
   const batches = list(object(v).get("batches"), batch);
-  return { dataset: { ...dataset(v), batches: batches.length }, batches };
+  const layers = list(object(v).get("layers"), layer);
+  return { dataset: { ...dataset(v), batches: batches.length }, batches, layers };
 }
 
 export function decodeSchema(v: JsonValue): readonly Column[] {
-  return list(object(v).get("columns"), (c) => ({
-    name: string(object(c).get("name")),
-    types: list(object(c).get("types"), string),
-  }));
+  return list(object(v).get("columns"), (c) => {
+    const source = stringOrNull(object(c).get("source"));
+    return {
+      name: string(object(c).get("name")),
+      types: list(object(c).get("types"), string),
+      annotator: source === "base" ? null : source,
+    };
+  });
 }
 
 export function decodeCount(v: JsonValue): Count {
@@ -79,15 +98,29 @@ export function decodeCount(v: JsonValue): Count {
 
 function dataset(v: JsonValue): Dataset {
   const o = object(v);
-  const live = o.get("live_rows");
   return {
     name: string(o.get("name")),
     batches: count(o.get("batches")),
     rows: count(o.get("rows")),
     bytes: count(o.get("bytes")),
-    liveRows: live === undefined || live === null || count(live) < 0 ? null : count(live),
+    liveRows: known(o.get("live_rows")),
+    annotators: list(o.get("annotators"), string),
     updatedAt: parseTime(o.get("updated_at")),
   };
+}
+
+function layer(v: JsonValue): Layer {
+  const o = object(v);
+  const share = o.get("share");
+  return {
+    annotator: string(o.get("annotator")),
+    share: share instanceof JsonNumber ? Number(share.literal) : 0,
+    liveRows: known(o.get("live_rows")),
+  };
+}
+
+function known(v: JsonValue | undefined): number | null {
+  return v === undefined || v === null || count(v) < 0 ? null : count(v);
 }
 
 function batch(v: JsonValue): Batch {

@@ -1,6 +1,7 @@
 import { compareBytes } from "../lib/compare";
 import { parseTime } from "../lib/format";
 import { isObject, JsonNumber, type JsonObject, type JsonValue } from "../lib/json";
+import { layerColumn } from "../lib/layers";
 import type { Order, RowName } from "../lib/urlState";
 import { apiUrl, getJson, segment } from "./client";
 import { count, list, object, string, stringOrNull } from "./decode";
@@ -39,6 +40,8 @@ export interface Source {
   readonly dataset: string;
   readonly only: readonly string[];
   readonly order: Order;
+  /** Those whose layers are laid beside the rows. */
+  readonly annotators: readonly string[];
 }
 
 /** Cells show no more than this; the drawer reads the row whole. */
@@ -58,6 +61,16 @@ export interface Found {
   readonly row: Row;
   /** It is still to be merged. */
   readonly live: boolean;
+  /** By annotator. */
+  readonly annotations: ReadonlyMap<string, Annotation>;
+}
+
+/** What an annotator wrote of a row. */
+export interface Annotation {
+  readonly live: boolean;
+  readonly createdAt: Date | null;
+  readonly data: JsonValue;
+  readonly metadata: JsonObject;
 }
 
 /** Reads a row whole. Without a batch several rows can have the id; the first is taken. */
@@ -81,6 +94,7 @@ export function downloadUrl(s: Source, format: "ndjson" | "csv"): string {
 function batchQuery(s: Source): URLSearchParams {
   const q = new URLSearchParams();
   for (const batch of s.only) q.append("batch", batch);
+  if (s.annotators.length > 0) q.set("annotators", JSON.stringify(s.annotators));
   return q;
 }
 
@@ -105,7 +119,35 @@ export function decodePage(v: JsonValue): Page {
 export function decodeFound(v: JsonValue): Found {
   const first = list(object(v).get("rows"), row)[0];
   if (!first) throw new ApiError(404, "There is no such row.", "It may have been dropped as a duplicate.");
-  return { row: first, live: list(object(v).get("live"), (x) => x === true)[0] ?? false };
+  return {
+    row: first,
+    live: list(object(v).get("live"), (x) => x === true)[0] ?? false,
+    annotations: list(object(v).get("annotations"), annotations)[0] ?? new Map(),
+  };
+}
+
+function annotations(v: JsonValue): ReadonlyMap<string, Annotation> {
+  const out = new Map<string, Annotation>();
+  for (const [annotator, given] of object(v)) {
+    const o = object(given);
+    const line = object(o.get("annotation"));
+    const metadata = line.get("metadata");
+    out.set(annotator, {
+      live: o.get("live") === true,
+      createdAt: parseTime(line.get("_created_at")),
+      data: line.get("data") ?? null,
+      metadata: isObject(metadata) ? metadata : new Map(),
+    });
+  }
+  return out;
+}
+
+/** A row read whole, with the fields of its annotations as the columns that a page would have. */
+export function beside(f: Found): Row {
+  const values = new Map(f.row.values);
+  for (const [annotator, { data }] of f.annotations)
+    if (isObject(data)) for (const [field, v] of data) values.set(layerColumn(annotator, field), v);
+  return { ...f.row, values };
 }
 
 function row(v: JsonValue): Row {

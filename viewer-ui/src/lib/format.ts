@@ -42,6 +42,13 @@ export function formatAgo(at: number, now: number): string {
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const pad = (n: number) => String(n).padStart(2, "0");
 
+/** A share of rows; only none of them is 0%, and only all of them 100%. */
+export function formatShare(share: number): string {
+  if (share > 0 && share < 0.01) return "<1%";
+  if (share > 0.99 && share < 1) return ">99%";
+  return `${Math.round(share * 100)}%`;
+}
+
 /** The day and the time of day in UTC, apart, because a table mutes the day. */
 export function formatMoment(at: Date, now: Date): readonly [day: string, time: string] {
   const day = `${at.getUTCDate()} ${months[at.getUTCMonth()]}`;

@@ -22,8 +22,8 @@ test("a view comes back from its link", () => {
   for (const name of odd.filter((n) => n !== "")) {
     const views: View[] = [
       { ...home, dataset: name },
-      { dataset: name, only: odd, order: "oldest", columns: odd, row: { id: name, batch: name } },
-      { dataset: name, only: [], order: "newest", columns: [], row: { id: name, batch: null } },
+      { dataset: name, only: odd, order: "oldest", annotators: odd, columns: odd, row: { id: name, batch: name } },
+      { dataset: name, only: [], order: "newest", annotators: [], columns: [], row: { id: name, batch: null } },
     ];
     for (const view of views) expect(decodeView(encodeView(view))).toEqual(view);
   }

@@ -4,6 +4,8 @@ export interface View {
   /** The batches that are shown; none means all. */
   readonly only: readonly string[];
   readonly order: Order;
+  /** Those whose layers are laid beside the rows. */
+  readonly annotators: readonly string[];
   /** The columns that are shown, in order; null means the default ones. */
   readonly columns: readonly string[] | null;
   /** The row that is open. */
@@ -17,13 +19,14 @@ export interface RowName {
   readonly batch: string | null;
 }
 
-export const home: View = { dataset: null, only: [], order: "newest", columns: null, row: null };
+export const home: View = { dataset: null, only: [], order: "newest", annotators: [], columns: null, row: null };
 
 export function encodeView(v: View): string {
   if (v.dataset === null) return "";
   const q = new URLSearchParams({ dataset: v.dataset });
   for (const batch of v.only) q.append("only", batch);
   if (v.order !== "newest") q.set("order", v.order);
+  for (const annotator of v.annotators) q.append("annotator", annotator);
   if (v.columns?.length === 0) q.set("columns", "none");
   for (const column of v.columns ?? []) q.append("column", column);
   if (v.row) {
@@ -43,6 +46,7 @@ export function decodeView(search: string): View {
     dataset,
     only: q.getAll("only"),
     order: q.get("order") === "oldest" ? "oldest" : "newest",
+    annotators: [...new Set(q.getAll("annotator"))],
     columns: columns.length > 0 || q.get("columns") === "none" ? columns : null,
     row: id === null ? null : { id, batch: q.get("batch") },
   };

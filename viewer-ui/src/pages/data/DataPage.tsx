@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { isApiError } from "../../api/client";
 import { getCount, getDataset, getSchema } from "../../api/datasets";
-import { getPage, getRow, type Row } from "../../api/rows";
+import { beside, getPage, getRow, type Row } from "../../api/rows";
 import { Empty } from "../../components/Empty";
 import { ErrorStrip } from "../../components/ErrorStrip";
 import { KeysDialog } from "../../components/KeysDialog";
@@ -13,6 +13,7 @@ import { VisibleText } from "../../components/VisibleText";
 import { copyText } from "../../lib/copy";
 import { formatCount } from "../../lib/format";
 import { stringifyJson } from "../../lib/json";
+import { annotatorOf } from "../../lib/layers";
 import { absoluteUrl, go } from "../../lib/location";
 import { home, type View } from "../../lib/urlState";
 import { allColumns, defaultColumns, layOut } from "./columns";
@@ -56,13 +57,15 @@ function Rows({ view, dataset }: Props) {
 function useRowStore(dataset: string, view: View): RowStore | null {
   const [store, setStore] = useState<RowStore | null>(null);
   const only = view.only.join("/"); // a batch's name holds no slash
+  const layers = view.annotators.join("/"); // nor does an annotator's
   useEffect(() => {
-    const source = { dataset, only: only === "" ? [] : only.split("/"), order: view.order };
+    const parts = (s: string) => (s === "" ? [] : s.split("/"));
+    const source = { dataset, only: parts(only), order: view.order, annotators: parts(layers) };
     const opened = new RowStore((r, signal) => getPage(source, r, signal), view.order);
     opened.reload();
     setStore(opened);
     return () => opened.dispose();
-  }, [dataset, only, view.order]);
+  }, [dataset, only, layers, view.order]);
   return store;
 }
 
@@ -88,15 +91,15 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
   const [said, setSaid] = useState("");
   const grid = useRef<GridHandle>(null);
 
-  useLiveRows(store, dataset, view.only, () => {
+  useLiveRows(store, dataset, view.only, view.annotators, () => {
     for (const what of ["dataset", "count"]) void queries.invalidateQueries({ queryKey: [what, dataset] });
   });
 
-  const { columns: all, shown } = useColumns(rows.columns, batches.length, view.columns);
+  const { columns: all, shown } = useColumns(rows.columns, batches.length, view);
   // Laid out by the first rows there are, and then left alone: columns do not move under the reader.
   const hasRows = rows.total > 0;
   // biome-ignore lint/correctness/useExhaustiveDependencies: see above
-  const laid = useMemo(() => layOut(shown, firstRows(store)), [store, shown, hasRows]);
+  const laid = useMemo(() => layOut(shown, firstRows(store), view.annotators), [store, shown, hasRows]);
 
   const openKey = view.row ? `${view.row.batch ?? ""}/${view.row.id}` : null;
   const open = useCallback(
@@ -125,7 +128,7 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
     if (!row || !column) return;
     // A cell that was cut is read whole before it is copied.
     const whole = row.clipped.size > 0 ? await readWhole(dataset, row) : row;
-    const text = what === "row" ? stringifyJson(stored(whole)) : plain(whole.values.get(column.name));
+    const text = what === "row" ? stringifyJson(stored(whole, view.annotators)) : plain(whole.values.get(column.name));
     setSaid((await copyText(text)) ? `The ${what} was copied.` : `The ${what} could not be copied.`);
   }
 
@@ -157,6 +160,7 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
           view={view}
           dataset={dataset}
           batches={batches}
+          layers={detail.data?.layers ?? []}
           all={all}
           shown={shown}
           schema={schema.data}
@@ -199,6 +203,7 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
               <Drawer
                 dataset={dataset}
                 name={view.row}
+                annotators={detail.data?.dataset.annotators ?? []}
                 link={() => absoluteUrl({ ...home, dataset, row: view.row })}
                 onPrevious={openIndex > 0 ? () => move(-1) : null}
                 onNext={openIndex >= 0 && openIndex < rows.total - 1 ? () => move(1) : null}
@@ -218,12 +223,14 @@ function Shown({ view, dataset, store }: Props & { readonly store: RowStore }) {
   );
 }
 
-function useColumns(answer: readonly string[] | null, batches: number, chosen: readonly string[] | null) {
-  const columns = useMemo(() => allColumns(answer ?? []), [answer]);
+function useColumns(answer: readonly string[] | null, batches: number, view: View) {
+  const { columns: chosen, annotators } = view;
+  const columns = useMemo(() => allColumns(answer ?? [], annotators), [answer, annotators]);
   const names = useMemo(() => {
-    const wanted = chosen?.filter((c) => columns.includes(c)) ?? [];
-    return wanted.length > 0 ? wanted : defaultColumns(answer ?? [], batches);
-  }, [answer, batches, chosen, columns]);
+    // No row that was read may have been annotated: the column is there all the same.
+    const wanted = chosen?.filter((c) => columns.includes(c) || annotatorOf(c, annotators) !== null) ?? [];
+    return wanted.length > 0 ? wanted : defaultColumns(answer ?? [], batches, annotators);
+  }, [answer, batches, chosen, columns, annotators]);
   // The same list as long as it names the same columns: each render of the table hangs on it.
   const key = JSON.stringify(names);
   // biome-ignore lint/correctness/useExhaustiveDependencies: see above
@@ -241,7 +248,7 @@ function firstRows(store: RowStore): readonly Row[] {
 }
 
 async function readWhole(dataset: string, row: Row): Promise<Row> {
-  return (await getRow(dataset, row, AbortSignal.timeout(60_000))).row;
+  return beside(await getRow(dataset, row, AbortSignal.timeout(60_000)));
 }
 
 function NoRows({ view }: { readonly view: View }) {

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { type Found, getRow, type Row } from "../../api/rows";
+import { type Annotation, type Found, getRow, type Row } from "../../api/rows";
 import { ColumnName } from "../../components/ColumnName";
 import { CopyButton } from "../../components/CopyButton";
 import { ErrorStrip } from "../../components/ErrorStrip";
@@ -8,6 +8,7 @@ import { Icon } from "../../components/Icon";
 import { LongText } from "../../components/LongText";
 import { useDelayed } from "../../components/useDelayed";
 import { VisibleText } from "../../components/VisibleText";
+import { compareBytes } from "../../lib/compare";
 import { formatCount, formatFull } from "../../lib/format";
 import { isArray, isObject, type JsonValue, stringifyJson } from "../../lib/json";
 import { recall, remember } from "../../lib/remember";
@@ -18,6 +19,8 @@ import { plain, stored } from "./value";
 interface Props {
   readonly dataset: string;
   readonly name: RowName;
+  /** Those who have a layer of the dataset. */
+  readonly annotators: readonly string[];
   readonly link: () => string;
   readonly onPrevious: (() => void) | null;
   readonly onNext: (() => void) | null;
@@ -81,13 +84,13 @@ export default function Drawer(p: Props) {
       <div className="db" tabIndex={0} role="region" aria-label="Row">
         {error && !data && <ErrorStrip error={error} onRetry={() => void refetch()} />}
         {slow && <DrawerBars />}
-        {data && <Body key={data.row.key} found={data} />}
+        {data && <Body key={data.row.key} found={data} annotators={p.annotators} />}
       </div>
     </aside>
   );
 }
 
-function Body({ found }: { readonly found: Found }) {
+function Body({ found, annotators }: { readonly found: Found; readonly annotators: readonly string[] }) {
   const { row, live } = found;
   const [mode, setMode] = useState<Mode>(() => {
     const last = recall("mode");
@@ -145,6 +148,7 @@ function Body({ found }: { readonly found: Found }) {
           <LongText text={stringifyJson(stored(row), 2)} most={proseMost} />
         </pre>
       )}
+      <Annotations annotations={found.annotations} annotators={annotators} />
     </>
   );
 }
@@ -213,6 +217,53 @@ function Fields({ fields }: { readonly fields: readonly (readonly [string, JsonV
         </div>
       ))}
     </dl>
+  );
+}
+
+/** What each annotator wrote of the row; one who has not come to it yet is named all the same. */
+function Annotations({
+  annotations,
+  annotators,
+}: {
+  readonly annotations: Found["annotations"];
+  readonly annotators: readonly string[];
+}) {
+  const names = [...new Set([...annotators, ...annotations.keys()])].sort(compareBytes);
+  return names.map((name) => {
+    const note = annotations.get(name);
+    return (
+      <section key={name} className="annotation" aria-label={`Annotation by ${name}`}>
+        <h3>{name}</h3>
+        {note ? <AnnotationBody note={note} /> : <p className="quiet">not annotated yet</p>}
+      </section>
+    );
+  });
+}
+
+function AnnotationBody({ note }: { readonly note: Annotation }) {
+  const { data, metadata } = note;
+  return (
+    <>
+      <div className="sub">
+        {note.createdAt && formatFull(note.createdAt)}
+        {note.live && (
+          <>
+            {note.createdAt && " · "}
+            <span className="unmerged">
+              <i className="sw" aria-hidden="true" />
+              not merged yet
+            </span>
+          </>
+        )}
+      </div>
+      {isObject(data) && data.size > 0 ? <Fields fields={[...data]} /> : <p className="quiet">no fields</p>}
+      {metadata.size > 0 && (
+        <details>
+          <summary>Metadata</summary>
+          <Fields fields={[...metadata]} />
+        </details>
+      )}
+    </>
   );
 }
 

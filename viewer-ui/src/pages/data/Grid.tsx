@@ -2,6 +2,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useSyncExternalStore } from "react";
 import type { Row } from "../../api/rows";
 import { ColumnName } from "../../components/ColumnName";
+import { fieldOf } from "../../lib/layers";
 import type { Order } from "../../lib/urlState";
 import { cellKind, cells } from "./cells";
 import type { ColumnKind, GridColumn } from "./columns";
@@ -191,9 +192,10 @@ const Head = memo(function Head({
   return (
     <div className="hd" role="rowgroup">
       <div className="r gh" aria-hidden="true">
-        <div className="pin">Base columns</div>
-        {columns.slice(1).map((c) => (
-          <div key={c.name} />
+        {columns.map((c, i) => (
+          <div key={c.name} className={`${i === 0 ? "pin" : ""}${c.annotator === null ? "" : " of-layer"}`}>
+            {c.annotator !== columns[i - 1]?.annotator && (c.annotator ?? "Base columns")}
+          </div>
         ))}
       </div>
       <div className="r" role="row" aria-rowindex={1}>
@@ -203,13 +205,14 @@ const Head = memo(function Head({
             role="columnheader"
             aria-colindex={i + 1}
             className={`h${i === 0 ? " pin" : ""}${right.has(c.kind) ? " right" : ""}`}
-            title={c.name === created ? "When the row was written, in UTC" : undefined}
+            title={headTitle(c)}
           >
             <span className="t" aria-hidden="true">
               {glyphs[c.kind]}
             </span>
             <span className="flow">
-              <ColumnName name={c.name} />
+              {c.annotator !== null && <span className="sr">{c.annotator}.</span>}
+              <ColumnName name={fieldOf(c.name, c.annotator)} />
             </span>
             {c.name === "id" ? (
               <span className="ar" aria-hidden="true">
@@ -222,6 +225,11 @@ const Head = memo(function Head({
     </div>
   );
 });
+
+function headTitle(c: GridColumn): string | undefined {
+  if (c.name === created) return "When the row was written, in UTC";
+  return c.annotator === null ? undefined : `${fieldOf(c.name, c.annotator)}, from annotator ${c.annotator}`;
+}
 
 interface RowProps {
   readonly row: Row;

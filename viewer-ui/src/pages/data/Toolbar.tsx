@@ -1,5 +1,5 @@
 import { useState } from "react";
-import type { Batch, Column } from "../../api/datasets";
+import type { Batch, Column, Layer } from "../../api/datasets";
 import { downloadUrl } from "../../api/rows";
 import { CopyButton } from "../../components/CopyButton";
 import { Popover } from "../../components/Popover";
@@ -13,6 +13,7 @@ interface Props {
   readonly view: View;
   readonly dataset: string;
   readonly batches: readonly Batch[];
+  readonly layers: readonly Layer[];
   readonly all: readonly string[];
   readonly shown: readonly string[];
   readonly schema: readonly Column[] | undefined;
@@ -46,8 +47,10 @@ export function Toolbar(p: Props) {
         all={p.all}
         shown={p.shown}
         schema={p.schema}
-        chosen={view.columns !== null}
-        onChange={(columns) => p.onView({ ...view, columns })}
+        layers={p.layers}
+        annotators={view.annotators}
+        chosen={view.columns !== null || view.annotators.length > 0}
+        onChange={(columns, annotators) => p.onView({ ...view, columns, annotators })}
       />
       <span className="vr" />
       <button
@@ -73,7 +76,7 @@ export function Toolbar(p: Props) {
 }
 
 function Export({ view, dataset }: { readonly view: View; readonly dataset: string }) {
-  const source = { dataset, only: view.only, order: view.order };
+  const source = { dataset, only: view.only, order: view.order, annotators: view.annotators };
   const [what] = useState([
     ["ndjson", "NDJSON", "a line for each row, as it was written, and one at the end"],
     ["csv", "CSV", "for spreadsheets; nested values as JSON"],

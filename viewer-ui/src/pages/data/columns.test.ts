@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { decodePage } from "../../api/rows";
 import { parseJson } from "../../lib/json";
-import { allColumns, defaultColumns, layOut } from "./columns";
+import { allColumns, defaultColumns, groupColumns, layOut, typeWords } from "./columns";
 
 const page = decodePage(
   parseJson(`{"columns":["id","_created_at","term","text","chars","ok","meta","__proto__","none"],"rows":[
@@ -40,4 +40,36 @@ test("a column's kind is that of most of its values", () => {
       .filter((c) => c.flex)
       .map((c) => c.name),
   ).toEqual(["text"]);
+});
+
+test("columns of layers come last, by annotator, and show as well", () => {
+  const answer = ["id", "shape.words", "a.b", "text", "lang.code", "shape.chars"];
+  const annotators = ["lang", "shape"];
+  const all = allColumns(answer, annotators);
+  expect(all).toEqual(["_created_at", "id", "_batch", "a.b", "text", "lang.code", "shape.words", "shape.chars"]);
+  const many = Array.from({ length: 200 }, (_, i) => `c${i}`);
+  expect(defaultColumns([...many, "lang.code"], 1, annotators)).toHaveLength(25);
+  expect(layOut(all, [], annotators).map((c) => c.annotator)).toEqual([
+    ...[null, null, null, null, null],
+    "lang",
+    "shape",
+    "shape",
+  ]);
+});
+
+test("the picker has a group for the rows and one for each annotator", () => {
+  const schema = [
+    { name: "text", types: ["string"], annotator: null },
+    { name: "lang.code", types: ["string"], annotator: "lang" },
+    { name: "lang._metadata", types: ["object"], annotator: "lang" },
+  ];
+  const layers = [{ annotator: "lang", share: 0.5, liveRows: 0 }];
+  const groups = groupColumns(allColumns(["text", "shape.words"], ["shape"]), schema, layers, ["shape"]);
+  expect(groups.map((g) => [g.annotator, g.columns])).toEqual([
+    [null, ["_created_at", "id", "_batch", "text"]],
+    ["lang", ["lang.code"]],
+    ["shape", ["shape.words"]],
+  ]);
+  expect(typeWords(schema, "lang.code", "lang")).toBe("string");
+  expect(typeWords(schema, "lang.code", null)).toBe("");
 });

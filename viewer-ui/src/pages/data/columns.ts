@@ -1,12 +1,15 @@
-import type { Column } from "../../api/datasets";
+import type { Column, Layer } from "../../api/datasets";
 import type { Row } from "../../api/rows";
 import { isArray, isObject, JsonNumber, type JsonValue } from "../../lib/json";
+import { annotatorOf, fieldOf, layerColumn, metadataField } from "../../lib/layers";
 import { batchColumn, created, titles } from "./names";
 
 export type ColumnKind = "time" | "id" | "batch" | "text" | "label" | "number" | "boolean" | "json";
 
 export interface GridColumn {
   readonly name: string;
+  /** Whose it is; null: the row's own. */
+  readonly annotator: string | null;
   readonly kind: ColumnKind;
   /** Pixels. */
   readonly width: number;
@@ -20,33 +23,74 @@ export interface GridColumn {
 const mostByDefault = 24;
 const sampled = 100;
 
-/** All columns of a view, those that every row has first. */
-export function allColumns(answer: readonly string[]): readonly string[] {
+/** All columns of a view, those that every row has first, and those of layers last. */
+export function allColumns(answer: readonly string[], annotators: readonly string[] = []): readonly string[] {
   const own = [created, "id", batchColumn];
-  return [...own, ...answer.filter((c) => !own.includes(c))];
+  const rest = answer.filter((c) => !own.includes(c));
+  const of = (a: string | null) => rest.filter((c) => annotatorOf(c, annotators) === a);
+  return [...own, ...of(null), ...annotators.flatMap(of)];
+}
+
+/** Columns that one can choose from, of one source. */
+export interface ColumnGroup {
+  /** null: the rows themselves. */
+  readonly annotator: string | null;
+  readonly layer: Layer | null;
+  readonly columns: readonly string[];
+}
+
+/** The columns of a view, and those of the layers that it does not show yet. */
+export function groupColumns(
+  all: readonly string[],
+  schema: readonly Column[] | undefined,
+  layers: readonly Layer[],
+  shown: readonly string[],
+): readonly ColumnGroup[] {
+  const base = all.filter((c) => annotatorOf(c, shown) === null);
+  const names = [...layers.map((l) => l.annotator), ...shown.filter((a) => !layers.some((l) => l.annotator === a))];
+  return [
+    { annotator: null, layer: null, columns: base },
+    ...names.map((annotator) => {
+      const known = (schema ?? []).filter((c) => c.annotator === annotator).map((c) => c.name);
+      const given = all.filter((c) => annotatorOf(c, shown) === annotator);
+      const columns = [...new Set([...known, ...given])].filter((c) => c !== layerColumn(annotator, metadataField));
+      return { annotator, layer: layers.find((l) => l.annotator === annotator) ?? null, columns };
+    }),
+  ];
 }
 
 /** The columns that show when none were chosen. */
-export function defaultColumns(answer: readonly string[], batches: number): readonly string[] {
-  return allColumns(answer)
-    .filter((c) => c !== "id" && (c !== batchColumn || batches > 1))
-    .slice(0, mostByDefault);
+export function defaultColumns(
+  answer: readonly string[],
+  batches: number,
+  annotators: readonly string[] = [],
+): readonly string[] {
+  const all = allColumns(answer, annotators).filter((c) => c !== "id" && (c !== batchColumn || batches > 1));
+  const most = (of: boolean) => all.filter((c) => (annotatorOf(c, annotators) !== null) === of).slice(0, mostByDefault);
+  // Layers were asked for: many columns of rows do not push them out.
+  return [...most(false), ...most(true)];
 }
 
 /** Lays columns out by what their first rows hold. */
-export function layOut(names: readonly string[], rows: readonly Row[]): readonly GridColumn[] {
+export function layOut(
+  names: readonly string[],
+  rows: readonly Row[],
+  annotators: readonly string[] = [],
+): readonly GridColumn[] {
   const seen = names.map((name) => profile(name, rows.slice(0, sampled)));
   let widest = -1;
   for (const [i, p] of seen.entries())
     if (p.kind === "text" && (widest < 0 || p.length > (seen[widest]?.length ?? 0))) widest = i;
   return names.map((name, i) => {
     const p = seen[i] ?? { kind: "label", length: 0 };
+    const annotator = annotatorOf(name, annotators);
     return {
       name,
+      annotator,
       kind: p.kind,
-      title: titles.includes(name.toLowerCase()),
+      title: annotator === null && titles.includes(name.toLowerCase()),
       flex: i === widest,
-      width: width(name, p),
+      width: width(fieldOf(name, annotator), p),
     };
   });
 }
@@ -114,8 +158,8 @@ function width(name: string, p: Profile): number {
 }
 
 /** What the picker says of a column. */
-export function typeWords(schema: readonly Column[] | undefined, name: string): string {
+export function typeWords(schema: readonly Column[] | undefined, name: string, annotator: string | null): string {
   if (name === created) return "time";
   if (name === "id" || name === batchColumn) return "string";
-  return schema?.find((c) => c.name === name)?.types.join(", ") ?? "";
+  return schema?.find((c) => c.name === name && c.annotator === annotator)?.types.join(", ") ?? "";
 }

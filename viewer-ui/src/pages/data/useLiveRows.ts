@@ -5,7 +5,13 @@ import { useLiveSignal } from "../../live/LiveProvider";
 import type { RowStore } from "./rowStore";
 
 /** Keeps a store up with what the server says happens. changed is called when numbers about the dataset may be others. */
-export function useLiveRows(store: RowStore, dataset: string, only: readonly string[], changed: () => void): void {
+export function useLiveRows(
+  store: RowStore,
+  dataset: string,
+  only: readonly string[],
+  annotators: readonly string[],
+  changed: () => void,
+): void {
   const latest = useRef(changed);
   useEffect(() => {
     latest.current = changed;
@@ -39,9 +45,14 @@ export function useLiveRows(store: RowStore, dataset: string, only: readonly str
       return;
     }
     const e = s.event;
-    if (e.dataset !== dataset || e.annotator !== null) return;
+    if (e.dataset !== dataset) return;
     todo.changed();
     if (only.length > 0 && !only.includes(e.batch)) return;
+    if (e.annotator !== null) {
+      // Annotations change rows that are there: those that are seen are read again.
+      if (annotators.includes(e.annotator)) todo.merged();
+      return;
+    }
     if (e.type === "rows_ingested") todo.ingested(e.rows);
     // The second comes when every reader of the catalog knows of the merge, the first perhaps before.
     if (e.type === "batch_merged" || e.type === "index_refreshed") todo.merged();
