@@ -290,7 +290,7 @@ func (h *hostile) check(d, batch string, rows []stored) {
 			path = "/rows?id=" + s.id
 		}
 		whole := stored{line: s.line}.shown(batch)
-		if got, want := h.api(d, path), fmt.Sprintf(`{"rows":[%s],"live":[%t]}`+"\n", whole, s.live); got != want {
+		if got, want := h.api(d, path), fmt.Sprintf(`{"rows":[%s],"live":[%t],"annotations":[{}]}`+"\n", whole, s.live); got != want {
 			t.Errorf("row %q:\n got %.2000s\nwant %.2000s", s.id, got, want)
 		}
 	}

@@ -127,6 +127,54 @@ describe.runIf(built)("with a real siltstone", () => {
     }
   });
 
+  test("what an annotator wrote stands beside the rows, in the row, and in the link", async () => {
+    siltstone.put("notes", "b", [`{"id":"a","text":"one two"}`, `{"id":"b","text":"three"}`]);
+    siltstone.run("merge", "notes");
+    const answer = `{"data":{"words":2,"kind":{"a":1}},"metadata":{"cost_usd":0.25}}`;
+    const script = `while read -r line; do echo '${answer}'; done`;
+    const first = `{"column":"id","op":"eq","value":"a"}`;
+    siltstone.run("annotate", "notes", "--annotator", "shape", "--where", first, "--", "sh", "-c", script);
+    await open("notes");
+    await line(page, "one two").waitFor();
+    expect(await page.locator(".of-layer").count()).toBe(0);
+
+    await page.getByRole("button", { name: /^Columns/ }).click();
+    const group = page.getByRole("group", { name: "shape" });
+    await group.getByText(/of rows/).waitFor();
+    await group.getByLabel(/words/).check();
+    await page.keyboard.press("Escape");
+    const cell = (text: string) => line(page, text).locator("[role=gridcell]").last();
+    await until(async () => (await cell("one two").innerText()) === "2");
+    expect((await cell("three").innerText()).trim()).toBe("");
+    expect(await page.getByRole("columnheader").last().innerText()).toContain("words");
+    expect(await page.locator(".of-layer").innerText()).toBe("shape");
+    expect(page.url()).toContain("annotator=shape");
+    expect(page.url()).toContain("column=shape.words");
+    expect(await axe(page)).toEqual([]);
+    await picture("layer-table");
+
+    // A link to it shows the same; without columns of its own, those of the annotator are there.
+    await page.goto("about:blank");
+    await open("notes", "&annotator=shape");
+    await until(async () => (await page.locator(".of-layer").count()) === 2);
+    await line(page, "one two").click();
+    const note = page.getByRole("region", { name: "Annotation by shape" });
+    await note.getByText("words").waitFor();
+    await note.getByText("Metadata").click();
+    await note.getByText("0.25").waitFor();
+    expect(await axe(page)).toEqual([]);
+    await picture("layer-row");
+    await page.keyboard.press("j");
+    await page.keyboard.press("k");
+    await page.getByLabel("Close (Esc)").click();
+    await line(page, "three").click();
+    await note.getByText("not annotated yet").waitFor();
+
+    // What is annotated while one looks appears by itself.
+    siltstone.run("annotate", "notes", "--annotator", "shape", "--", "sh", "-c", script);
+    await until(async () => (await line(page, "three").innerText()).includes("2"));
+  });
+
   test("axe finds nothing, light and dark, wide and narrow", { timeout: 240_000 }, async () => {
     for (const [i, colorScheme] of (["light", "dark"] as const).entries()) {
       await page.setViewportSize({ width: 1440, height: 900 });
