@@ -233,7 +233,7 @@ function Annotations({
     const note = annotations.get(name);
     return (
       <section key={name} className="annotation" aria-label={`Annotation by ${name}`}>
-        <h3>{name}</h3>
+        <div className="name">{name}</div>
         {note ? <AnnotationBody note={note} /> : <p className="quiet">not annotated yet</p>}
       </section>
     );
