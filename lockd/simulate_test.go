@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,6 +17,11 @@ import (
 	"github.com/siltstone-data/siltstone/objstore"
 	"github.com/siltstone-data/siltstone/objstore/mem"
 	"github.com/siltstone-data/siltstone/objstore/objtest"
+)
+
+var (
+	seeds     = flag.Uint64("seeds", 3, "how many seeds the simulation runs, each three times")
+	firstSeed = flag.Uint64("first-seed", 0, "the first of them")
 )
 
 // court is a store that judges every write of the lease in the moment in which
@@ -167,12 +173,12 @@ func use(ctx context.Context, l *lockd.Leases, c *court, order *line, who string
 // by several. Answers are lost, writes come late, processes stand still, and no
 // clock is right.
 func TestNeverTwoHoldersTokensThatGrowAndOneOrder(t *testing.T) {
-	hours, seeds := time.Hour, uint64(3)
+	hours, n := time.Hour, *seeds
 	if testing.Short() {
-		hours, seeds = 10*time.Minute, 1
+		hours, n = 10*time.Minute, 1
 	}
-	for _, lockds := range []int{1, 4, 32} {
-		for seed := range seeds {
+	for seed := *firstSeed; seed < *firstSeed+n; seed++ {
+		for _, lockds := range []int{1, 4, 32} {
 			t.Run(fmt.Sprintf("%d lockds, seed %d", lockds, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { simulate(t, lockds, 32/lockds, seed, hours) })
 			})
