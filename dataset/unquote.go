@@ -69,3 +69,7 @@ func hex4(s []byte) (rune, bool) {
 	}
 	return r, true
 }
+
+// Text appends what the JSON string raw means to dst. The string must be valid
+// JSON. Half of a surrogate pair that stands alone gives bytes that are no UTF-8.
+func Text(dst, raw []byte) []byte { return appendUnquoted(dst, raw) }
