@@ -65,6 +65,7 @@ type join struct {
 	show    []int // the layers that are shown, as indexes into layers
 	missing int   // the layer that must have nothing of a row, or -1
 	where   *matcher
+	window  *window // of a filter with expressions; otherwise nil
 	closers []*reader
 
 	annotated int64         // see Opened
@@ -76,6 +77,9 @@ type join struct {
 
 // next gives the next row, with what is shown of its layers.
 func (j *join) next() (Row, error) {
+	if j.window != nil {
+		return j.window.next(j)
+	}
 	for {
 		row, err := j.scan()
 		if err != nil || row.Raw != nil {
@@ -86,38 +90,55 @@ func (j *join) next() (Row, error) {
 
 // scan looks at the next row. One that is left out has no Raw.
 func (j *join) scan() (Row, error) {
-	row, err := j.base.next()
-	if err == nil && j.scanned != nil {
-		j.scanned.Add(1)
+	row, ok, err := j.look()
+	if err == nil && ok && j.where != nil {
+		ok, err = j.where.takes(row, j.notes)
 	}
-	if err != nil || len(j.layers) == 0 && j.where == nil {
-		return row, err
+	if err != nil {
+		return Row{}, err
 	}
-	left := Row{Batch: row.Batch, Row: dataset.Row{ID: row.ID}}
-	for i, l := range j.layers {
-		if j.notes[i], err = l.seek(Cursor{row.ID, row.Batch}, j.down); err != nil {
-			return Row{}, err
-		}
-		if i == j.missing && j.notes[i] != nil {
-			return left, nil
-		}
-	}
-	if j.where != nil {
-		if ok, err := j.where.takes(row, j.notes); err != nil || !ok {
-			return left, err
-		}
+	if !ok {
+		return Row{Batch: row.Batch, Row: dataset.Row{ID: row.ID}}, nil
 	}
 	if len(j.show) == 0 {
 		return row, nil
 	}
-	j.line = append(j.line[:0], row.Raw...)
-	for _, i := range j.show {
-		if j.line, err = appendNote(j.line, row, j.layers[i].name, j.notes[i], j.layers[i].meta); err != nil {
-			return Row{}, err
+	j.line, err = j.appendShown(j.line[:0], row)
+	row.Raw = j.line
+	return row, err
+}
+
+// look goes to the next row and to what its layers have of it; ok is false where
+// they have what is to be missing.
+func (j *join) look() (row Row, ok bool, err error) {
+	row, err = j.base.next()
+	if err == nil && j.scanned != nil {
+		j.scanned.Add(1)
+	}
+	if err != nil {
+		return Row{}, false, err
+	}
+	for i, l := range j.layers {
+		if j.notes[i], err = l.seek(Cursor{row.ID, row.Batch}, j.down); err != nil {
+			return Row{}, false, err
+		}
+		if i == j.missing && j.notes[i] != nil {
+			return row, false, nil
 		}
 	}
-	row.Raw = j.line
-	return row, nil
+	return row, true, nil
+}
+
+// appendShown appends a row with what is shown of its layers.
+func (j *join) appendShown(dst []byte, row Row) ([]byte, error) {
+	dst = append(dst, row.Raw...)
+	var err error
+	for _, i := range j.show {
+		if dst, err = appendNote(dst, row, j.layers[i].name, j.notes[i], j.layers[i].meta); err != nil {
+			return nil, err
+		}
+	}
+	return dst, nil
 }
 
 // unknown are the columns of the filter that no row had so far.
@@ -134,9 +155,9 @@ func (j *join) close() {
 	}
 }
 
-// newJoin sets up what o asks for beside the rows. open gives a layer in their
-// order.
-func newJoin(base stream, o Options, annotators func() ([]string, error), open func(annotator string, live bool) (stream, error)) (*join, error) {
+// newJoin sets up what o asks for beside the rows, and q of them; q is nil where
+// there is no filter. open gives a layer in their order.
+func newJoin(base stream, o Options, q *question, annotators func() ([]string, error), open func(annotator string, live bool) (stream, error)) (*join, error) {
 	j := &join{base: base, missing: -1, scanned: o.Scanned}
 	dotted := map[string]bool{} // names of the filter that may be those of fields
 	var names []string
@@ -146,7 +167,7 @@ func newJoin(base stream, o Options, annotators func() ([]string, error), open f
 			names = append(names, a)
 		}
 	}
-	if len(names) > 0 || o.Where != nil && mayUseLayers(o.Where) {
+	if len(names) > 0 || q.mayUseLayers() {
 		known, err := annotators()
 		if err != nil {
 			return nil, err
@@ -156,25 +177,19 @@ func newJoin(base stream, o Options, annotators func() ([]string, error), open f
 				return nil, &NotFoundError{What: "annotator", Name: a, Nearest: Nearest(a, known)}
 			}
 		}
-		if o.Where != nil {
-			for _, a := range layersOf(o.Where) {
-				if !slices.Contains(known, a) {
-					return nil, &NotFoundError{What: "annotator", Name: a, Nearest: Nearest(a, known)}
-				}
+		for _, c := range q.columns() {
+			if c.Layer != "" && !slices.Contains(known, c.Layer) {
+				return nil, &NotFoundError{What: "annotator", Name: c.Layer, Nearest: Nearest(c.Layer, known)}
 			}
-			for _, c := range o.Where.Columns() {
-				dotted[c.String()] = dotted[c.String()] || c.Layer == ""
-			}
-			if o.Where, err = o.Where.Resolve(known, func(string) bool { return false }); err != nil {
-				return nil, err
-			}
+			dotted[c.String()] = dotted[c.String()] || c.Layer == ""
+		}
+		if q, err = q.resolve(known); err != nil {
+			return nil, err
 		}
 	}
-	if o.Where != nil {
-		for _, c := range o.Where.Columns() {
-			if c.Layer != "" && !slices.Contains(names, c.Layer) {
-				names = append(names, c.Layer)
-			}
+	for _, c := range q.columns() {
+		if c.Layer != "" && !slices.Contains(names, c.Layer) {
+			names = append(names, c.Layer)
 		}
 	}
 	for _, a := range names {
@@ -192,11 +207,8 @@ func newJoin(base stream, o Options, annotators func() ([]string, error), open f
 		}
 	}
 	j.notes = make([][]byte, len(j.layers))
-	if o.Where != nil {
-		var err error
-		if j.where, err = newMatcher(o.Where, names, dotted); err != nil {
-			return nil, err
-		}
+	if q != nil {
+		j.where = newMatcher(q, names, dotted)
 	}
 	return j, nil
 }
@@ -230,7 +242,11 @@ func (r *reader) joined() (*join, error) {
 	for i, b := range r.batches {
 		names[i] = b.id.Batch
 	}
-	j, err := newJoin(r, r.o,
+	q, err := newQuestion(r.ctx, r.o)
+	if err != nil {
+		return nil, err
+	}
+	j, err := newJoin(r, r.o, q,
 		func() ([]string, error) { return catalog.Annotators(r.ctx, r.store, r.o.Dataset) },
 		func(a string, live bool) (stream, error) {
 			o := Options{
@@ -257,6 +273,9 @@ func (r *reader) joined() (*join, error) {
 		return nil, err
 	}
 	j.closers = opened
+	if q != nil && len(q.exprs) > 0 {
+		j.window = newWindow(r.ctx, j.where)
+	}
 	if j.missing >= 0 {
 		j.annotated = opened[j.missing].sum.Rows
 	}

@@ -50,16 +50,23 @@ func LeftOutBy(ctx context.Context, s objstore.Store, o Options) (rows LeftOut, 
 		return rows, nil, err
 	}
 	names := slices.Clone(o.Annotators)
-	if o.Where != nil && mayUseLayers(o.Where) {
+	q, err := newQuestion(ctx, o)
+	if err != nil {
+		return rows, nil, err
+	}
+	if q.mayUseLayers() {
 		known, err := catalog.Annotators(ctx, s, o.Dataset)
 		if err != nil {
 			return rows, nil, err
 		}
-		f, err := o.Where.Resolve(known, func(string) bool { return false })
-		if err != nil {
+		if q, err = q.resolve(known); err != nil {
 			return rows, nil, err
 		}
-		names = append(names, layersOf(f)...)
+		for _, c := range q.columns() {
+			if c.Layer != "" {
+				names = append(names, c.Layer)
+			}
+		}
 	}
 	slices.Sort(names)
 	layers = map[string]LeftOut{}

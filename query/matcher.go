@@ -3,7 +3,6 @@ package query
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/siltstone-data/siltstone/dataset"
 )
@@ -11,6 +10,7 @@ import (
 // matcher runs a filter over rows and their annotations. It looks at each line
 // once, and only for the columns that the filter asks for.
 type matcher struct {
+	q      *question // resolved
 	filter *dataset.Filter
 	base   *dataset.Scanner
 	column map[dataset.ColumnRef]int // of base columns: which value of base
@@ -32,23 +32,13 @@ type layerFields struct {
 	meta  int // of values; -1: not asked for
 }
 
-// mayUseLayers reports whether a filter has a name that a field of a layer could
-// have, or an expression that could have one.
-func mayUseLayers(f *dataset.Filter) bool {
-	return len(f.SQL()) > 0 || slices.ContainsFunc(f.Columns(), func(c dataset.ColumnRef) bool {
-		return c.Layer != "" || strings.Contains(c.Column, ".")
-	})
-}
-
-// newMatcher makes a matcher for a resolved filter over these layers. dotted are
-// names that it resolved to fields of layers.
-func newMatcher(f *dataset.Filter, layers []string, dotted map[string]bool) (*matcher, error) {
-	if len(f.SQL()) > 0 {
-		return nil, fmt.Errorf("%w: an expression in SQL cannot be run here; write the filter as JSON", dataset.ErrFilter)
-	}
-	m := &matcher{filter: f, column: map[dataset.ColumnRef]int{}, field: map[dataset.ColumnRef]int{}, unclear: map[int]string{}}
+// newMatcher makes a matcher for a resolved question over these layers. dotted
+// are names that it resolved to fields of layers.
+func newMatcher(q *question, layers []string, dotted map[string]bool) *matcher {
+	m := &matcher{q: q, filter: q.where, column: map[dataset.ColumnRef]int{}, field: map[dataset.ColumnRef]int{}, unclear: map[int]string{}}
 	var base []string
-	for _, c := range f.Columns() {
+	m.refs = q.columns()
+	for _, c := range m.refs {
 		if c.Layer == "" {
 			m.column[c] = len(base)
 			base = append(base, c.Column)
@@ -63,9 +53,8 @@ func newMatcher(f *dataset.Filter, layers []string, dotted map[string]bool) (*ma
 		m.values = append(m.values, nil)
 	}
 	m.base = dataset.NewScanner(base)
-	m.refs = f.Columns()
 	m.seen = make([]bool, len(m.refs))
-	return m, nil
+	return m
 }
 
 func (m *matcher) ask(layer int, field string, value int) {
@@ -81,14 +70,22 @@ func (m *matcher) ask(layer int, field string, value int) {
 	}
 }
 
-// takes reports whether the filter is true of a row.
+// takes reports whether the filter, which has no expressions, is true of a row.
 func (m *matcher) takes(row Row, notes [][]byte) (bool, error) {
+	if err := m.look(row, notes); err != nil {
+		return false, err
+	}
+	return m.filter.Match(func(c dataset.ColumnRef) []byte { return m.value(row, c) }, nil) == dataset.True, nil
+}
+
+// look reads what the filter asks of a row.
+func (m *matcher) look(row Row, notes [][]byte) error {
 	if _, err := m.base.Scan(row.Raw); err != nil {
-		return false, fmt.Errorf("%w: row %q of batch %s: %w", ErrDamaged, row.ID, row.Batch, err)
+		return fmt.Errorf("%w: row %q of batch %s: %w", ErrDamaged, row.ID, row.Batch, err)
 	}
 	for i, name := range m.unclear {
 		if m.base.Value(i) != nil {
-			return false, fmt.Errorf("%w: row %q of batch %s has a column %q, and so has a layer: write {\"layer\":…,\"column\":…} in the filter for that of the layer", ErrAmbiguous, row.ID, row.Batch, name)
+			return fmt.Errorf("%w: row %q of batch %s has a column %q, and so has a layer: write {\"layer\":…,\"column\":…} in the filter for that of the layer", ErrAmbiguous, row.ID, row.Batch, name)
 		}
 	}
 	clear(m.values)
@@ -99,7 +96,7 @@ func (m *matcher) takes(row Row, notes [][]byte) (bool, error) {
 	for i, c := range m.refs {
 		m.seen[i] = m.seen[i] || m.value(row, c) != nil
 	}
-	return m.filter.Match(func(c dataset.ColumnRef) []byte { return m.value(row, c) }, nil) == dataset.True, nil
+	return nil
 }
 
 func (m *matcher) value(row Row, c dataset.ColumnRef) []byte {

@@ -54,6 +54,8 @@ type Options struct {
 	Metadata []string
 	// Where, if not nil, gives only the rows of which it is true.
 	Where *dataset.Filter
+	// SQL runs the expressions in Where; one that the process shares when nil.
+	SQL *SQL
 
 	// Sort, if not empty, gives the rows in the order of these columns instead.
 	// Not with After. All rows are read before the first is given; they are sorted

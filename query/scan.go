@@ -29,7 +29,11 @@ func (q *ask) newScan(req PageRequest, views []*view, from spot, down bool) (*sc
 		return nil, err
 	}
 	o := Options{Dataset: req.Dataset, Columns: req.Columns, Annotators: req.Annotators, Where: req.Where, Live: true}
-	s.j, err = newJoin(s.w, o,
+	question, err := plainQuestion(req.Where)
+	if err != nil {
+		return nil, err
+	}
+	s.j, err = newJoin(s.w, o, question,
 		func() ([]string, error) {
 			return q.known(req.Dataset, slices.Concat(req.Annotators, layersOf(req.Where)))
 		},

@@ -166,7 +166,7 @@ func (c *checker) expr(v any) (growth float64, err error) {
 func (c *checker) node(class string, node map[string]any) (float64, error) {
 	switch class {
 	case "CONSTANT":
-		return 1, nil
+		return 1, constant(node)
 	case "COLUMN_REF":
 		return 1, c.column(node)
 	case "COMPARISON", "BETWEEN":
@@ -254,6 +254,27 @@ func (c *checker) column(node map[string]any) error {
 		c.columns, c.seen[name] = append(c.columns, name), n
 	}
 	node["column_names"] = []any{columnName(n)}
+	return nil
+}
+
+// constant makes a number with an exponent a cast of its text: DuckDB would write
+// it without one, and read a DECIMAL again.
+func constant(node map[string]any) error {
+	value, _ := node["value"].(map[string]any)
+	t, _ := value["type"].(map[string]any)
+	if t["id"] != "DOUBLE" || value["is_null"] == true {
+		return nil
+	}
+	n, ok := value["value"].(json.Number)
+	if !ok {
+		return refuse(node, "a number that no DOUBLE holds")
+	}
+	text := map[string]any{
+		"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "query_location": node["query_location"],
+		"value": map[string]any{"type": map[string]any{"id": "VARCHAR", "type_info": nil}, "is_null": false, "value": n.String()},
+	}
+	delete(node, "value")
+	maps.Copy(node, map[string]any{"class": "CAST", "type": "OPERATOR_CAST", "child": text, "cast_type": t, "try_cast": false})
 	return nil
 }
 

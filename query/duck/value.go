@@ -120,7 +120,7 @@ func newNumber(lit []byte) (value, error) {
 			return value{valueType: valueType{kind: kindBigint}, whole: n}, nil
 		}
 		if len(lit) <= decimalDigits+2 {
-			if n, ok := new(big.Int).SetString(string(lit), 10); ok && n.BitLen() < 127 {
+			if n, ok := new(big.Int).SetString(string(lit), 10); ok && n.BitLen() <= 127 {
 				return value{valueType: valueType{kind: kindHugeint}, big: n}, nil
 			}
 		}
