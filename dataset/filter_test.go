@@ -276,3 +276,37 @@ func FuzzParseFilter(f *testing.F) {
 		}
 	})
 }
+
+// TestBoundsHoldWhateverTheLeavesSay tries all answers that leaves may give.
+func TestBoundsHoldWhateverTheLeavesSay(t *testing.T) {
+	a, b, c := dataset.SQL("a"), dataset.SQL("b"), dataset.SQL("c")
+	null, _ := dataset.Compare(dataset.ColumnRef{Column: "x"}, dataset.Eq, 1)
+	open := [][2]dataset.Truth{{dataset.False, dataset.True}, {dataset.True, dataset.True}, {dataset.False, dataset.False}, {dataset.Null, dataset.Null}, {dataset.Null, dataset.True}}
+	none := func(dataset.ColumnRef) []byte { return nil }
+	for _, f := range []*dataset.Filter{
+		a, dataset.Not(a), dataset.All(a, b), dataset.Any(a, b), dataset.All(null, a), dataset.Any(null, dataset.Not(a)),
+		dataset.All(dataset.Any(a, dataset.Not(b)), dataset.Not(dataset.All(c, null))), dataset.Any(), dataset.All(),
+		dataset.Any(dataset.All(dataset.Not(a), b), dataset.All(c, dataset.Not(null))),
+	} {
+		for _, x := range open {
+			for _, y := range open {
+				for _, z := range open {
+					ranges := [][2]dataset.Truth{x, y, z}
+					lo, hi := f.Bounds(none, func(i int) (dataset.Truth, dataset.Truth) { return ranges[i][0], ranges[i][1] })
+					least, most := dataset.True, dataset.False
+					for n := range 27 {
+						says := []dataset.Truth{dataset.Truth(n % 3), dataset.Truth(n / 3 % 3), dataset.Truth(n / 9)}
+						if slices.ContainsFunc([]int{0, 1, 2}, func(i int) bool { return says[i] < ranges[i][0] || says[i] > ranges[i][1] }) {
+							continue
+						}
+						got := f.Match(none, func(i int) dataset.Truth { return says[i] })
+						least, most = min(least, got), max(most, got)
+					}
+					if lo != least || hi != most {
+						t.Errorf("%s with %d: %d to %d, want %d to %d", f, ranges, lo, hi, least, most)
+					}
+				}
+			}
+		}
+	}
+}

@@ -56,6 +56,46 @@ func (f *Filter) match(value func(ColumnRef) []byte, sql func(int) Truth, leaf i
 	return t
 }
 
+// Bounds is Match where the answers of sql leaves are not all known: sql gives the
+// least and the most that the leaf may say, and the filter says something from lo
+// to hi. A leaf that cannot change that is not asked for.
+func (f *Filter) Bounds(value func(ColumnRef) []byte, sql func(leaf int) (lo, hi Truth)) (lo, hi Truth) {
+	return f.bounds(value, sql, 0)
+}
+
+func (f *Filter) bounds(value func(ColumnRef) []byte, sql func(int) (Truth, Truth), leaf int) (lo, hi Truth) {
+	switch f.kind {
+	case kindColumn:
+		t := f.holds(value(f.column))
+		return t, t
+	case kindSQL:
+		return sql(leaf)
+	case kindNot:
+		lo, hi = f.parts[0].bounds(value, sql, leaf)
+		return True - hi, True - lo
+	case kindAny:
+		for _, p := range f.parts {
+			if lo == True {
+				break
+			}
+			l, h := p.bounds(value, sql, leaf)
+			lo, hi = max(lo, l), max(hi, h)
+			leaf += p.leaves
+		}
+		return lo, hi
+	}
+	lo, hi = True, True
+	for _, p := range f.parts {
+		if hi == False {
+			break
+		}
+		l, h := p.bounds(value, sql, leaf)
+		lo, hi = min(lo, l), min(hi, h)
+		leaf += p.leaves
+	}
+	return lo, hi
+}
+
 // holds is what a condition says of a value.
 func (f *Filter) holds(raw []byte) Truth {
 	c := classOf(raw)

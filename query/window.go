@@ -22,9 +22,9 @@ const (
 // window holds rows until the expressions of a filter have been asked about them.
 //
 // An expression is asked only about rows that the rest of the filter leaves open,
-// wherever it stands: in the logic of three values, what is true or false with
-// null for an expression is so with any answer. So conditions in JSON keep rows
-// from an expression that it could not deal with, and spare the time.
+// wherever it stands: those that pass with one answer and not with another. So
+// conditions in JSON keep rows from an expression that it could not deal with, and
+// spare the time.
 type window struct {
 	ctx    context.Context // a window lives within the read that has it
 	m      *matcher
@@ -47,6 +47,9 @@ type held struct {
 	values  [][]byte // of the matcher's columns
 	answers []dataset.Truth
 }
+
+// unasked stands for an answer that is not there.
+const unasked dataset.Truth = -1
 
 func newWindow(ctx context.Context, m *matcher) *window {
 	w := &window{ctx: ctx, m: m, size: firstWindow}
@@ -116,13 +119,11 @@ func (w *window) judge(h *held, notes [][]byte) (bool, error) {
 	if err := w.m.look(h.row, notes); err != nil {
 		return false, err
 	}
-	asked := false
-	truth := w.m.filter.Match(func(c dataset.ColumnRef) []byte { return w.m.value(h.row, c) }, func(int) dataset.Truth {
-		asked = true
-		return dataset.Null
-	})
-	if truth != dataset.Null || !asked {
-		return truth == dataset.True, nil
+	lo, hi := w.m.filter.Bounds(
+		func(c dataset.ColumnRef) []byte { return w.m.value(h.row, c) },
+		func(int) (dataset.Truth, dataset.Truth) { return dataset.False, dataset.True })
+	if lo == dataset.True || hi != dataset.True {
+		return lo == dataset.True, nil
 	}
 	h.values, h.answers = make([][]byte, len(w.m.refs)), make([]dataset.Truth, len(w.leaves))
 	for i, c := range w.m.refs {
@@ -132,25 +133,28 @@ func (w *window) judge(h *held, notes [][]byte) (bool, error) {
 		}
 	}
 	for i := range h.answers {
-		h.answers[i] = dataset.Null
+		h.answers[i] = unasked
 	}
 	return true, nil
 }
 
-// match is what the filter says of an open row with the answers so far; asks
-// reports whether it asks for that of an expression.
-func (w *window) match(h *held, expression int) (truth dataset.Truth, asks bool) {
-	truth = w.m.filter.Match(
+// bounds is what the filter may say of an open row with the answers so far; asks
+// reports whether it needs that of an expression.
+func (w *window) bounds(h *held, expression int) (lo, hi dataset.Truth, asks bool) {
+	lo, hi = w.m.filter.Bounds(
 		func(c dataset.ColumnRef) []byte { return h.values[slices.Index(w.m.refs, c)] },
-		func(i int) dataset.Truth {
+		func(i int) (dataset.Truth, dataset.Truth) {
 			asks = asks || i == expression
-			return h.answers[i]
+			if h.answers[i] == unasked {
+				return dataset.False, dataset.True
+			}
+			return h.answers[i], h.answers[i]
 		})
-	return truth, asks
+	return lo, hi, asks
 }
 
 // ask asks an expression about the rows that are open, and decides those that it
-// settles. After the last expression null is an answer too.
+// settles.
 func (w *window) ask(expression int) error {
 	l := &w.leaves[expression]
 	raw := make([][]byte, len(l.places))
@@ -161,7 +165,7 @@ func (w *window) ask(expression int) error {
 			if h.values == nil {
 				continue
 			}
-			if _, asks := w.match(h, expression); !asks {
+			if _, _, asks := w.bounds(h, expression); !asks {
 				continue
 			}
 			for i, place := range l.places {
@@ -183,17 +187,16 @@ func (w *window) ask(expression int) error {
 			h.answers[expression] = answers[i]
 		}
 	}
-	last := expression == len(w.leaves)-1
 	for i := range w.rows {
 		h := &w.rows[i]
 		if h.values == nil {
 			continue
 		}
-		if truth, _ := w.match(h, expression); truth != dataset.Null || last {
+		switch lo, hi, _ := w.bounds(h, expression); {
+		case lo == dataset.True:
 			h.values = nil
-			if truth != dataset.True {
-				h.row.Raw = nil
-			}
+		case hi != dataset.True:
+			h.values, h.row.Raw = nil, nil
 		}
 	}
 	return nil
