@@ -216,7 +216,7 @@ func (a *annotating) quiet(err error) error {
 func (a *annotating) options() query.Options {
 	return query.Options{
 		Dataset: a.ds, Batches: a.o.batches, Columns: a.o.columns, Annotators: a.o.beside, Missing: a.annotator,
-		Where: a.o.where, WorkDir: a.o.workDir, Unknown: func(columns []string) { a.unknown = columns },
+		Where: a.o.where, SQL: a.o.sql, WorkDir: a.o.workDir, Unknown: func(columns []string) { a.unknown = columns },
 	}
 }
 

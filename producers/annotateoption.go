@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/siltstone-data/siltstone/dataset"
+	"github.com/siltstone-data/siltstone/query"
 )
 
 // The defaults of an annotator.
@@ -21,6 +22,7 @@ type AnnotateOption interface{ annotate(*annotateOptions) }
 
 type annotateOptions struct {
 	where       *dataset.Filter
+	sql         *query.SQL
 	columns     []string
 	beside      []string // layers
 	batches     []string
@@ -48,6 +50,12 @@ func (fn Option) annotate(o *annotateOptions) { o.writer = append(o.writer, fn) 
 // Where annotates only the rows of which a filter is true.
 func Where(f *dataset.Filter) AnnotateOption {
 	return annotateOption(func(o *annotateOptions) { o.where = f })
+}
+
+// SQL sets what runs the expressions of the filter; one that the process shares
+// otherwise.
+func SQL(s *query.SQL) AnnotateOption {
+	return annotateOption(func(o *annotateOptions) { o.sql = s })
 }
 
 // Columns cuts the rows that are annotated down to id, _created_at and these.

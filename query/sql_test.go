@@ -362,7 +362,7 @@ func (g *generator) either(plain, sql string, ok bool) (string, string) {
 func BenchmarkFilterOfRows(b *testing.B) {
 	bk := newBucket(b)
 	bk.cut = 50000
-	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 22)
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 24)
 	var lines []string
 	for i := range 100000 {
 		lines = append(lines, line(fmt.Sprintf("%06d", i), fmt.Sprintf(`"lang":"%s"`, []string{"en", "de", "fr"}[i%3]),

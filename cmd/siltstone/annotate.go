@@ -57,7 +57,7 @@ func (c *annotateCmd) Run(ctx context.Context, a *app) error {
 		return exit(exitUsage, err)
 	}
 	bar := &annotateBar{app: a, name: c.Dataset + "/" + c.Annotator}
-	opts = append(opts, producers.DrainWhen(ctx), producers.OnProgress(bar.show))
+	opts = append(opts, producers.DrainWhen(ctx), producers.OnProgress(bar.show), producers.SQL(a.sql))
 	if c.Follow {
 		b, err := a.connect(ctx)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/siltstone-data/siltstone/objstore"
 	"github.com/siltstone-data/siltstone/objstore/s3"
 	"github.com/siltstone-data/siltstone/producers"
+	"github.com/siltstone-data/siltstone/query"
 )
 
 // app is what commands run with: settings, streams, the store and the bus.
@@ -31,6 +32,7 @@ type app struct {
 	oneShot        bool           // reads once, and gives a store up soon that never answers
 	store          objstore.Store // nil for commands without one
 	client         *s3.Store      // what store talks through
+	sql            *query.SQL     // runs expressions; nil: with the bounds that it has by itself
 
 	bus *bus.Bus // opened by connect
 }
@@ -68,6 +70,9 @@ func newApp(c cli, command string, stdin io.Reader, stdout, stderr io.Writer) (*
 		log:      newLogger(set, stderr),
 		registry: prometheus.NewRegistry(),
 		oneShot:  oneShot[command],
+	}
+	if a.sql, err = query.NewSQL(query.SQLConfig{MemoryBytes: set.duckMemory}); err != nil {
+		return nil, err
 	}
 	if storeless[command] {
 		return a, nil

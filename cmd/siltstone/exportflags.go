@@ -16,7 +16,7 @@ func (c *exportCmd) options(a *app) (query.Options, error) {
 	if c.Output == "-" {
 		c.Output = ""
 	}
-	o := query.Options{Dataset: c.Dataset, Batches: c.Batch, Annotators: c.Annotators, Live: c.Live, WorkDir: a.workDir}
+	o := query.Options{Dataset: c.Dataset, Batches: c.Batch, Annotators: c.Annotators, Live: c.Live, WorkDir: a.workDir, SQL: a.sql}
 	if err := c.checkNames(); err != nil {
 		return o, err
 	}

@@ -31,6 +31,7 @@ type settings struct {
 	serveToken              string // that lockd asks for when it is served here
 	cacheDir                string // empty: none
 	cacheBytes              int64
+	duckMemory              int64
 	logLevel                slog.Level
 	logFormat               string
 }
@@ -81,6 +82,7 @@ func loadSettings(from []source, command string) (settings, error) {
 	s.serveToken, _ = r.find("LOCKD_TOKEN")
 	s.cacheDir = r.folder("DUCKDB_CACHE_DIR")
 	s.cacheBytes = r.bytes("DUCKDB_CACHE_BYTES", 10e9)
+	s.duckMemory = r.bytes("DUCKDB_MEMORY_LIMIT", 256e6)
 	s.logFormat = r.oneOf("LOG_FORMAT", "text", "text", "json")
 	quiet := "warn"
 	if services[command] {
