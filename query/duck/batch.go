@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/duckdb/duckdb-go/v2"
@@ -120,7 +122,7 @@ func (b *Batch) decide(ctx context.Context, s *slot, g *group, out []dataset.Tru
 		if !ofRows(err) {
 			return b.x.explain(err)
 		}
-		return &RowError{g.rows[0], b.x.fail("%w%s; %s", brief(err), b.x.typesIn(g), wayOut(err))}
+		return &RowError{g.rows[0], b.x.fail("%w%s; %s", b.x.brief(err), b.x.typesIn(g), wayOut(err))}
 	}
 	answer := func(n int64, yes bool) {
 		out[g.rows[n]] = dataset.False
@@ -146,7 +148,7 @@ func (b *Batch) decide(ctx context.Context, s *slot, g *group, out []dataset.Tru
 			to, err = mid, half
 		}
 	}
-	return &RowError{g.rows[from], b.x.fail("%w%s; %s", brief(err), b.x.typesIn(g), wayOut(err))}
+	return &RowError{g.rows[from], b.x.fail("%w%s; %s", b.x.brief(err), b.x.typesIn(g), wayOut(err))}
 }
 
 // typesIn tells the types of the columns in a group.
@@ -191,17 +193,29 @@ func wayOut(err error) string {
 	return "TRY_CAST and TRY(…) give null instead of an error"
 }
 
-// briefError is the first line of what DuckDB says: what follows shows a text
-// that nobody wrote.
-type briefError struct{ err error }
-
-// Error gives the first line.
-func (e briefError) Error() string {
-	line, _, _ := strings.Cut(e.err.Error(), "\n")
-	return shorten(line, 300)
+// briefError is the first line of what DuckDB says, with columns as they are
+// called: what follows shows a text that nobody wrote.
+type briefError struct {
+	err  error
+	line string
 }
+
+// Error gives the line.
+func (e briefError) Error() string { return e.line }
 
 // Unwrap gives the whole.
 func (e briefError) Unwrap() error { return e.err }
 
-func brief(err error) error { return briefError{err} }
+// fromColumn is how DuckDB names a column in what it says of a cast.
+var fromColumn = regexp.MustCompile(`source column c(\d+)\b`)
+
+func (x *Expr) brief(err error) error {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	line = fromColumn.ReplaceAllStringFunc(line, func(s string) string {
+		if n, err := strconv.Atoi(fromColumn.FindStringSubmatch(s)[1]); err == nil && n < len(x.columns) {
+			return "column " + x.columns[n]
+		}
+		return s
+	})
+	return briefError{err, shorten(line, 300)}
+}

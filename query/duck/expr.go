@@ -150,7 +150,7 @@ func (x *Expr) explain(err error) error {
 	}
 	var e *duckdb.Error
 	if errors.As(err, &e) && e.Type == duckdb.ErrorTypeOutOfMemory {
-		return x.fail("it needs more memory than DUCKDB_MEMORY_LIMIT allows: %w", brief(err))
+		return x.fail("it needs more memory than DUCKDB_MEMORY_LIMIT allows: %w", x.brief(err))
 	}
-	return fmt.Errorf("sql %q: %w", shorten(x.written, 120), brief(err))
+	return fmt.Errorf("sql %q: %w", shorten(x.written, 120), x.brief(err))
 }
