@@ -30,7 +30,7 @@ var (
 	ErrNoLockd = errors.New("that is no lockd")
 )
 
-// ErrInvalid: what was asked for is nothing that can be had.
+// ErrInvalid reports what was asked for and is nothing that can be had.
 var ErrInvalid = errors.New("invalid request")
 
 func invalid(format string, args ...any) error {

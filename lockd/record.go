@@ -75,9 +75,6 @@ func (r *record) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// maxRecord is the size past which an object is no lease.
-const maxRecord = 256 << 10
-
 func decodeRecord(b []byte) (*record, error) {
 	alien := func(format string, args ...any) (*record, error) {
 		return nil, fmt.Errorf("%w: "+format, append([]any{ErrAlien}, args...)...)

@@ -173,7 +173,7 @@ func TestAFilteredPageIsWalkedLikeAnyOther(t *testing.T) {
 			for {
 				p := page(t, e, q)
 				got = append(got, lines(p)...)
-				if len(p.Rows) < limit && p.Next != "" || p.Unknown != nil && len(p.Unknown) > 0 {
+				if len(p.Rows) < limit && p.Next != "" || len(p.Unknown) > 0 {
 					t.Fatalf("%d rows, next %q, unknown %q", len(p.Rows), p.Next, p.Unknown)
 				}
 				if back := q; p.Prev != "" && q.Cursor != "" {

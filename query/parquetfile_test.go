@@ -77,7 +77,7 @@ func TestAColumnHasTheTypeInWhichNoValueChanges(t *testing.T) {
 
 func TestDuckDBReadsATypedFile(t *testing.T) {
 	db := duckDB(t)
-	path, columns := typedFile(t, []string{"n", "none"},
+	_, columns := typedFile(t, []string{"n", "none"},
 		`{"id":"b","n":9223372036854775807,"x":-0.0,"t":"caf\u00e9 \"q\"","mix":9223372036854775808,"a.b":1,"":7,"_silt_x":[1]}`,
 		`{"id":"a","n":-1,"x":1e2,"t":"two\nlines","mix":"text","a.b":null}`,
 		`{"id":"b","n":null,"mix":{"k":[1, 2.0]},"v":1,"V":2}`)
@@ -85,6 +85,7 @@ func TestDuckDBReadsATypedFile(t *testing.T) {
 	if got, want := typesOf(columns), "id string, _created_at string, n int64, none string"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	var path string
 	path, columns = typedFile(t, nil,
 		`{"id":"b","n":9223372036854775807,"x":-0.0,"t":"caf\u00e9 \"q\"","mix":9223372036854775808,"a.b":1,"":7,"_silt_x":[1]}`,
 		`{"id":"a","n":-1,"x":1e2,"t":"two\nlines","mix":"text","a.b":null}`,
@@ -241,10 +242,11 @@ func TestATypedFileHasColumnsForTheMostCommonNames(t *testing.T) {
 	for i := range 1200 {
 		fmt.Fprintf(&wide, `,"c%04d":%d`, i, i)
 	}
-	path, columns := typedFile(t, []string{"asked"}, `{"id":"0"`+wide.String()+`}`)
+	_, columns := typedFile(t, []string{"asked"}, `{"id":"0"`+wide.String()+`}`)
 	if len(columns) != 3 { // the projection has cut the rest
 		t.Errorf("%d columns", len(columns))
 	}
+	var path string
 	path, columns = typedFile(t, nil, `{"id":"0","often":1}`, `{"id":"1"`+wide.String()+`,"often":2}`)
 	if len(columns) != 1001 || columns[len(columns)-1].Name != "_silt_rest" || !strings.Contains(typesOf(columns), ", often int64, ") {
 		t.Errorf("%d columns, %v", len(columns), columns[len(columns)-1])

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	_ "github.com/duckdb/duckdb-go/v2"
@@ -119,17 +118,43 @@ func (f file) measure(ctx context.Context, siltstone, dir string) (err error) {
 	out := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = out, out
 	start := time.Now()
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	peak := make(chan int64)
+	ended := make(chan struct{})
+	go func() { peak <- watchPeak(cmd.Process.Pid, ended) }()
+	err = cmd.Wait()
+	wall := time.Since(start)
+	close(ended)
+	mb := <-peak >> 20
+	if err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
-	wall := time.Since(start)
-	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return errors.New("this system does not tell what a process used")
-	}
 	fmt.Printf("| %s | %d | %d | %.1f | %.1f | %d |\n", f.name, size>>20, f.rows(),
-		(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), wall.Seconds(), usage.Maxrss>>10)
+		(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), wall.Seconds(), mb)
 	return nil
+}
+
+// watchPeak gives the largest resident size of a process, as of its last look. What
+// wait4 tells begins with the size of the parent, in which the store runs here.
+func watchPeak(pid int, ended <-chan struct{}) (peak int64) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if _, rest, ok := strings.Cut(string(raw), "VmHWM:"); ok {
+			var kb int64
+			if _, err := fmt.Sscan(rest, &kb); err == nil {
+				peak = max(peak, kb<<10)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			return peak
+		}
+	}
 }
 
 func (f file) rows() int { return f.mb << 20 / rowBytes }

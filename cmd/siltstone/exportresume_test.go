@@ -314,10 +314,6 @@ func TestAnExportThatCannotGoOnSaysWhy(t *testing.T) {
 	}
 
 	begin()
-	raw, err = os.ReadFile(path + stateSuffix)
-	if err != nil {
-		t.Fatal(err)
-	}
 	e.merged(t, `{"id":"0000a"}`) // replaces the block
 	if err := e.store.Delete(t.Context(), "d/b/merged_00000.jsonl.gz"); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ const fixed = `
 	contains starts_with ends_with prefix suffix regexp_matches regexp_full_match
 	length len strlen char_length character_length octet_length bit_length length_grapheme
 	strpos instr position ascii ord unicode chr hash md5 sha1 sha256 md5_number typeof
-	levenshtein editdist3 damerau_levenshtein hamming mismatches jaccard jaro_similarity jaro_winkler_similarity
+	levenshtein editdist3 hamming mismatches jaccard jaro_similarity jaro_winkler_similarity
 	abs add subtract multiply divide mod fmod fdiv sign signbit ceil ceiling floor round round_even trunc even
 	sqrt cbrt exp ln log log2 log10 pow power pi sin cos tan cot asin acos atan atan2 sinh cosh tanh asinh acosh atanh
 	degrees radians gamma lgamma factorial gcd greatest_common_divisor lcm least_common_multiple nextafter bit_count
