@@ -13,6 +13,7 @@ type matcher struct {
 	q      *question // resolved
 	filter *dataset.Filter
 	base   *dataset.Scanner
+	bare   bool                      // base has no column
 	column map[dataset.ColumnRef]int // of base columns: which value of base
 	field  map[dataset.ColumnRef]int // of fields of layers: which of values
 	layers []layerFields
@@ -52,7 +53,7 @@ func newMatcher(q *question, layers []string, dotted map[string]bool) *matcher {
 		m.ask(slices.Index(layers, c.Layer), c.Column, len(m.values))
 		m.values = append(m.values, nil)
 	}
-	m.base = dataset.NewScanner(base)
+	m.base, m.bare = dataset.NewScanner(base), len(base) == 0
 	m.seen = make([]bool, len(m.refs))
 	return m
 }
@@ -80,8 +81,10 @@ func (m *matcher) takes(row Row, notes [][]byte) (bool, error) {
 
 // look reads what the filter asks of a row.
 func (m *matcher) look(row Row, notes [][]byte) error {
-	if _, err := m.base.Scan(row.Raw); err != nil {
-		return fmt.Errorf("%w: row %q of batch %s: %w", ErrDamaged, row.ID, row.Batch, err)
+	if !m.bare {
+		if _, err := m.base.Scan(row.Raw); err != nil {
+			return fmt.Errorf("%w: row %q of batch %s: %w", ErrDamaged, row.ID, row.Batch, err)
+		}
 	}
 	for i, name := range m.unclear {
 		if m.base.Value(i) != nil {

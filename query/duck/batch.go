@@ -55,6 +55,15 @@ func (e *RowError) Unwrap() error { return e.err }
 // Add takes a row: the JSON values of the columns of the expression, nil for
 // those that it does not have. They are copied.
 func (b *Batch) Add(raw [][]byte) error {
+	size := 0
+	for _, r := range raw {
+		size += len(r)
+	}
+	// DuckDB holds long texts outside of its memory limit while it makes them.
+	if made := b.x.growth * float64(size); made > float64(b.x.engine.cfg.memory()) {
+		return &RowError{b.n, b.x.fail("what it makes of this row, of %d MB, could be %.0f times as much, and DUCKDB_MEMORY_LIMIT is %d MB; a condition in JSON beside it, in {\"all\":[…,{\"sql\":…}]}, keeps such rows from it",
+			size/1e6, b.x.growth, b.x.engine.cfg.memory()/1e6)}
+	}
 	for i, r := range raw {
 		var err error
 		if b.values[i], err = newValue(r); err != nil {

@@ -200,6 +200,24 @@ func TestAnErrorNamesTheExpressionAndTheWayOut(t *testing.T) {
 	}
 }
 
+// TestAHugeRowIsNotMadeLarger: what DuckDB makes of long texts is not counted by
+// its memory limit.
+func TestAHugeRowIsNotMadeLarger(t *testing.T) {
+	e := engine(t, Config{MemoryBytes: 128e6})
+	text := "length(replace(x, 'a', '" + strings.Repeat("b", 80) + "')) > 1"
+	huge := strconv.Quote(strings.Repeat("a", 8<<20))
+	_, err := ask(t, e, text, huge)
+	var row *RowError
+	if !errors.Is(err, dataset.ErrFilter) || !errors.As(err, &row) || !strings.Contains(err.Error(), "DUCKDB_MEMORY_LIMIT") {
+		t.Errorf("%v", err)
+	}
+	for _, c := range [][2]string{{text, `"aaa"`}, {"length(x) > 1", huge}} {
+		if got, err := ask(t, e, c[0], c[1]); err != nil || got != dataset.True {
+			t.Errorf("%s: %v, %v", c[0], got, err)
+		}
+	}
+}
+
 // TestTheFirstBadRowIsNamed has errors in rows of two types.
 func TestTheFirstBadRowIsNamed(t *testing.T) {
 	e := engine(t, Config{})

@@ -23,7 +23,8 @@ type Expr struct {
 	written string
 	text    string // as DuckDB writes the checked tree, over c0, c1, …
 	columns []string
-	rows    int // most rows of a batch
+	growth  float64 // how many times as long as a row what is made of it may be
+	rows    int     // most rows of a batch
 }
 
 // Columns are the columns that it asks for, each once, in the order in which
@@ -90,7 +91,7 @@ func (x *Expr) compile(ctx context.Context, s *slot) error {
 	if !reflect.DeepEqual(plain(again), plain(root)) {
 		return x.fail("DuckDB does not write it as it reads it: write it in a simpler way")
 	}
-	x.text, x.columns = text, c.columns
+	x.text, x.columns, x.growth = text, c.columns, c.growth
 	return nil
 }
 

@@ -34,6 +34,7 @@ type checker struct {
 	columns []string
 	seen    map[string]int
 	depth   int
+	growth  float64 // the most of any node
 }
 
 // The bounds of a tree.
@@ -160,6 +161,7 @@ func (c *checker) expr(v any) (growth float64, err error) {
 	if err == nil && growth > maxGrowth {
 		return 0, refuse(node, "what it makes could be %.0f times as long as the values that it is made of; %d times are allowed", growth, maxGrowth)
 	}
+	c.growth = max(c.growth, growth)
 	return growth, err
 }
 
