@@ -315,7 +315,7 @@ func (a *annotating) survey() error {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		a.scale.annotated += found.rows
+		a.scale.annotated.Add(found.rows)
 		if !found.empty {
 			a.looked[b.Batch] = look{layer: true}
 		}

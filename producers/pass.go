@@ -28,8 +28,8 @@ type look struct {
 
 // scale is how large the task is.
 type scale struct {
-	total     int64 // merged rows
-	annotated int64 // of them, as far as merged
+	total     atomic.Int64 // merged rows
+	annotated atomic.Int64 // of them, as far as merged
 	scanned   atomic.Int64
 	given     atomic.Int64 // to be annotated
 	following atomic.Bool
@@ -48,9 +48,7 @@ func (a *annotating) measure() error {
 		if err != nil || !h.Exists() || h.Record.Deleted {
 			return err
 		}
-		mu.Lock()
-		a.scale.total += h.Record.Rows
-		mu.Unlock()
+		a.scale.total.Add(h.Record.Rows)
 		if h.Record.Rows > 0 {
 			return nil
 		}

@@ -43,14 +43,14 @@ func (a *annotating) progress(m *rateMeter) Progress {
 // come are taken to be like those that have come.
 func (s *scale) left(handled int64, filtered bool) int64 {
 	scanned, given := s.scanned.Load(), s.given.Load()
-	ahead := max(0, s.total-scanned)
+	ahead := max(0, s.total.Load()-scanned)
 	if scanned == 0 && filtered {
 		return -1
 	}
 	if filtered {
 		ahead = int64(float64(ahead) * float64(given) / float64(scanned))
 	} else {
-		ahead = max(0, ahead-max(0, s.annotated-(scanned-given)))
+		ahead = max(0, ahead-max(0, s.annotated.Load()-(scanned-given)))
 	}
 	return ahead + max(0, given-handled)
 }
