@@ -106,22 +106,35 @@ func (m MinIO) await(t testing.TB, gone <-chan struct{}, log string) {
 	}
 }
 
-// Notify makes a bucket send its notifications to the server's target.
+// Notify makes a bucket send its notifications to the server's target. MinIO
+// connects to its targets after it has begun to serve, and does not know them
+// before.
 func (m MinIO) Notify(t testing.TB, bucket string) {
 	t.Helper()
 	client := awss3.New(awss3.Options{
 		BaseEndpoint: &m.Endpoint, Region: "us-east-1", UsePathStyle: true,
 		Credentials: credentials.NewStaticCredentialsProvider(m.AccessKey, m.SecretKey, ""),
 	})
-	_, err := client.PutBucketNotificationConfiguration(t.Context(), &awss3.PutBucketNotificationConfigurationInput{
+	want := &awss3.PutBucketNotificationConfigurationInput{
 		Bucket: &bucket,
 		NotificationConfiguration: &types.NotificationConfiguration{QueueConfigurations: []types.QueueConfiguration{{
 			QueueArn: aws.String(minIOTarget),
 			Events:   []types.Event{"s3:ObjectCreated:*", "s3:ObjectRemoved:*"},
 		}}},
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := client.PutBucketNotificationConfiguration(t.Context(), want)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(err)
+		}
 	}
 }
 
